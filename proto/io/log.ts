@@ -1,0 +1,22 @@
+/** Messages for people: stderr, the program's name before them (design, "Words"). */
+
+const encoder = new TextEncoder();
+
+/**
+ * Writes `lines` to stderr, each with the program's name before it. The caller has put every text that
+ * is not the program's own through `display`.
+ */
+export function say(program: string, ...lines: readonly string[]): void {
+  const bytes = encoder.encode(lines.map((line) => `${program}: ${line}\n`).join(""));
+  try {
+    // A daemon must not die of a log that nobody reads any more.
+    for (let at = 0; at < bytes.length;) at += Deno.stderr.writeSync(bytes.subarray(at));
+  } catch {
+    // There is nowhere left to say it.
+  }
+}
+
+/** The end of every message of a state that refuses. */
+export function runbook(anchor: string): string {
+  return `see docs/runbook.md#${anchor}`;
+}

@@ -1,0 +1,18 @@
+/** What every role does before anything else: is this the right runtime, and is it locked? */
+import type { Layout } from "../layout.ts";
+import { describe, forbidden, type Lock, type Question } from "../locks.ts";
+
+/** The only version of Deno whose locks were tested: older ones do not hold unix sockets to `--allow-net`. */
+export const DENO_VERSION = "2.9.6";
+
+function isHeld(question: Question): boolean {
+  // "import" is a permission of the runtime that its types do not list.
+  const { state } = Deno.permissions.querySync(question as Deno.PermissionDescriptor);
+  // Without --deny-import the runtime imports from a list of hosts, and says "prompt".
+  return question.name === "import" ? state !== "denied" : state === "granted";
+}
+
+/** What this process may do beyond `lock`, in words (contracts 1). Empty when it is locked. */
+export function tooWide(lock: Lock, layout: Layout): string[] {
+  return [...new Set(forbidden(lock, layout).filter(isHeld).map(describe))];
+}

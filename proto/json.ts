@@ -1,0 +1,60 @@
+/**
+ * Strict readings of JSON. `JSON.parse` alone keeps the last of two equal keys, lets lone surrogates
+ * in and rounds integers; whatever crosses a boundary goes through one of the two readings here. Pure.
+ */
+import type * as z from "zod";
+
+/**
+ * Reads `text` as `schema`, accepting it only in the one form that `JSON.stringify` gives for the
+ * schema's keys in order: no white space, no duplicate or unknown key, no other escape or number form
+ * (contracts 2 and 5). Returns null for anything else.
+ */
+export function parseExact<T>(schema: z.ZodType<T>, text: string): T | null {
+  try {
+    const result = schema.safeParse(JSON.parse(text));
+    return result.success && JSON.stringify(result.data) === text ? result.data : null;
+  } catch {
+    return null; // not JSON, or nested too deeply to be anything of ours
+  }
+}
+
+/** The one byte form of `value`: its keys in the schema's order. Throws where it does not fit. */
+export function formatExact<T>(schema: z.ZodType<T>, value: T): string {
+  return JSON.stringify(schema.parse(value));
+}
+
+/**
+ * Reads JSON written by somebody else: any white space and key order, but no duplicate key at any
+ * depth and no string with a lone surrogate (contracts 3 and 8). Returns undefined for anything else.
+ */
+export function parseStrict(text: string): unknown {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  return hasDuplicateKeyOrLoneSurrogate(text) ? undefined : value;
+}
+
+const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]/g;
+
+/** `text` is valid JSON, so a string followed by `:` is a key and brackets match. */
+function hasDuplicateKeyOrLoneSurrogate(text: string): boolean {
+  const open: Set<string>[] = [];
+  let last: string | null = null;
+  for (const [token] of text.matchAll(TOKEN)) {
+    if (token === "{" || token === "[") {
+      open.push(new Set());
+    } else if (token === "}" || token === "]") {
+      open.pop();
+    } else if (token === ":" && last !== null) {
+      const keys = open.at(-1);
+      if (keys?.has(last)) return true;
+      keys?.add(last);
+    }
+    last = token.startsWith('"') ? (JSON.parse(token) as string) : null;
+    if (last !== null && !last.isWellFormed()) return true;
+  }
+  return false;
+}

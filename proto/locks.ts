@@ -1,0 +1,167 @@
+/**
+ * The one table of Deno permissions (contracts 1, "Every role is started locked"). `deno task`, the
+ * compiled builds, the service units and the tests all take their flags from here, and each role holds
+ * itself against its row at its start. Pure: what the runtime says is handed in.
+ */
+import { directoryOf, type Layout } from "./layout.ts";
+
+export const ROLES = ["brokerd", "loopd", "bxctl"] as const;
+export type Role = (typeof ROLES)[number];
+
+/** What one role may do. Paths are absolute. */
+export interface Lock {
+  readonly role: Role;
+  readonly read: readonly string[];
+  readonly write: readonly string[];
+  readonly net: readonly string[];
+  readonly env: readonly string[];
+}
+
+/** What the table needs of brokerd's configuration. */
+export interface BrokerPlaces {
+  readonly configFile: string;
+  readonly layout: Layout;
+  readonly grants: string;
+  readonly brokerSocket: string;
+  readonly adminSocket: string;
+}
+
+/** What the table needs of loopd's configuration. */
+export interface LoopPlaces {
+  readonly configFile: string;
+  readonly layout: Layout;
+  readonly brokerSocket: string | null;
+  readonly loopSocket: string;
+  /** `host:port` of the model server. */
+  readonly llama: string;
+}
+
+/** What the table needs of bxctl's configuration. */
+export interface CtlPlaces {
+  readonly configFile: string;
+  readonly layout: Layout;
+  readonly adminSocket: string;
+  readonly loopSocket: string;
+}
+
+export function brokerLock(places: BrokerPlaces): Lock {
+  const { layout, brokerSocket, adminSocket } = places;
+  const own = [layout.broker, layout.audit, directoryOf(brokerSocket), directoryOf(adminSocket)];
+  return {
+    role: "brokerd",
+    read: [places.configFile, places.grants, ...own],
+    write: own,
+    net: [`unix:${brokerSocket}`, `unix:${adminSocket}`],
+    env: ["BOXMAKER_HOME"],
+  };
+}
+
+export function loopLock(places: LoopPlaces): Lock {
+  const { layout, brokerSocket, loopSocket } = places;
+  const broker = brokerSocket === null ? [] : [brokerSocket];
+  return {
+    role: "loopd",
+    read: [places.configFile, layout.loop, layout.memory, ...broker, directoryOf(loopSocket)],
+    write: [layout.loop, ...broker, directoryOf(loopSocket)],
+    net: [...broker.map((path) => `unix:${path}`), `unix:${loopSocket}`, places.llama],
+    env: ["BOXMAKER_HOME"],
+  };
+}
+
+export function ctlLock(places: CtlPlaces): Lock {
+  const { layout, adminSocket, loopSocket } = places;
+  return {
+    role: "bxctl",
+    read: [places.configFile, layout.audit, adminSocket, loopSocket],
+    write: [adminSocket, loopSocket],
+    net: [`unix:${adminSocket}`, `unix:${loopSocket}`],
+    env: ["BOXMAKER_HOME", "NO_COLOR", "TERM"],
+  };
+}
+
+/**
+ * Without `--cached-only` and `--deny-import` a process with no permission at all still reaches the
+ * network through `import()` of an `npm:` or `https:` address.
+ */
+const ALWAYS = ["--no-prompt", "--cached-only", "--deny-import", "--frozen"] as const;
+
+/** The flags of `lock` as `deno run` takes them. */
+export function denoFlags(lock: Lock): string[] {
+  return [
+    ...ALWAYS,
+    `--allow-read=${lock.read.join(",")}`,
+    `--allow-write=${lock.write.join(",")}`,
+    `--allow-net=${lock.net.join(",")}`,
+    `--allow-env=${lock.env.join(",")}`,
+  ];
+}
+
+/**
+ * Why a configured path cannot stand in the table, or null: Deno's flags separate paths by commas, one
+ * flag is one line of output, and a relative path means another place for each program.
+ */
+export function unlockablePath(path: string): string | null {
+  if (!path.startsWith("/")) return "is not an absolute path";
+  if (path.split("/").some((part) => part === "." || part === "..")) {
+    return "has a . or .. in it";
+  }
+  if (path.includes(",")) return "has a comma in it, which Deno's permission flags cannot express";
+  // deno-lint-ignore no-control-regex
+  if (/[\x00-\x1f\x7f]/.test(path)) {
+    return "has a newline or another control character in it, which Deno's permission flags cannot express";
+  }
+  return null;
+}
+
+/** A question to the runtime, in the words of `Deno.permissions.query`. */
+export type Question =
+  | { readonly name: "read" | "write"; readonly path?: string }
+  | { readonly name: "net"; readonly host?: string }
+  | { readonly name: "env" | "run" | "ffi" | "sys" | "import" };
+
+/**
+ * What a role must not hold beside its row: everything at once, whatever starts programs or loads
+ * code, the directories above its own, and the places of the other roles.
+ */
+export function forbidden(lock: Lock, layout: Layout): Question[] {
+  const names = ["read", "write", "net", "env", "run", "ffi", "sys", "import"] as const;
+  const places = [
+    ...["/", "/etc", "/proc", layout.home, layout.grants, layout.broker, layout.audit],
+    ...[layout.loop, layout.memory],
+    ...[layout.brokerSocket, layout.adminSocket, layout.loopSocket],
+    ...[...lock.read, ...lock.write].map(directoryOf),
+  ];
+  const within = (path: string, allowed: readonly string[]) =>
+    allowed.some((place) => path === place || path.startsWith(`${place === "/" ? "" : place}/`));
+  const sockets = [layout.brokerSocket, layout.adminSocket, layout.loopSocket];
+  return [
+    ...names.map((name) => ({ name })),
+    ...places.filter((path) => !within(path, lock.read)).map((path) => ({
+      name: "read" as const,
+      path,
+    })),
+    ...places.filter((path) => !within(path, lock.write)).map((path) => ({
+      name: "write" as const,
+      path,
+    })),
+    ...sockets.map((path) => `unix:${path}`).filter((host) => !lock.net.includes(host)).map((
+      host,
+    ) => ({ name: "net" as const, host })),
+  ];
+}
+
+/** A question as words for the owner, such as `read /var/lib/boxmaker/audit`. */
+export function describe(question: Question): string {
+  if (question.name === "read" || question.name === "write") {
+    return `${question.name} ${question.path ?? "anywhere"}`;
+  }
+  if (question.name === "net") return `connect to ${question.host ?? "anywhere"}`;
+  const words = {
+    env: "read every environment variable",
+    run: "run programs",
+    ffi: "load native code",
+    sys: "read system information",
+    import: "import remote code",
+  } as const;
+  return words[question.name];
+}
