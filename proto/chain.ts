@@ -46,7 +46,9 @@ export interface ChainReport {
 
 /** What a writer needs beside the report to go on after the last line (contracts 5.2, 5.7). */
 export interface ChainEnd {
-  /** The log's last line has no newline. */
+  /** The log's very last line; null when there is none. */
+  readonly last: Location | null;
+  /** It has no newline. */
   readonly unended: boolean;
   /** Hash of the log's very last line, whatever it is worth; zeros when there is none. */
   readonly lastLine: Hash32;
@@ -108,6 +110,7 @@ export class ChainVerifier {
   #file = "";
   #lineInFile = 0;
   #lines = 0;
+  #lastAt: Location | null = null;
   #lastLine: Hash32;
   #run: Run | null = null;
   /** A line without a newline: the log's last, or a failure once another file goes on. */
@@ -163,6 +166,7 @@ export class ChainVerifier {
       size: bytes.length,
       record: parseRecord(bytes),
     };
+    this.#lastAt = entry.at;
     this.#lastLine = entry.hash;
     if (hasNewline) this.#next(entry, bytes);
     else this.#unended = { entry, bytes: bytes.slice() };
@@ -192,6 +196,7 @@ export class ChainVerifier {
   /** After `finish`: where a writer goes on. */
   end(): ChainEnd {
     return {
+      last: this.#lastAt,
       unended: this.#unended !== null,
       lastLine: this.#lastLine,
       lastGood: this.#head ?? ZERO_HASH,

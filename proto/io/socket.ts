@@ -66,7 +66,7 @@ export async function isListening(path: string): Promise<boolean> {
  */
 export function listen(path: string): Deno.UnixListener {
   const directory = directoryOf(path);
-  if (lstat(directory) === null) Deno.mkdirSync(directory, { mode: 0o700 });
+  if (lstat(directory) === null) Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
   if (lstat(path) !== null) Deno.removeSync(path);
   const listener = Deno.listen({ transport: "unix", path });
   // The directory keeps others out in the moment before this.

@@ -1,0 +1,302 @@
+/**
+ * A tool call from its request to its answer, in the order that the log promises (specification 5,
+ * "Write order"): decide, record, ask, record, run, raise the taint, record, answer. Whatever stands
+ * between two awaits runs as one step: no other call comes between its reading and its writing.
+ */
+import type { AuditEvent } from "../proto/audit.ts";
+import { type DecisionRecord, denied, type DenyReason } from "../proto/decisions.ts";
+import { encodeFrame, MAX_ANSWER_BYTES } from "../proto/frames.ts";
+import { sha256, type Timestamp, timestamp } from "../proto/ids.ts";
+import type {
+  FinalToolResponse,
+  GrantProblem,
+  PendingApproval,
+  PendingResponse,
+  ToolRequest,
+} from "../proto/messages.ts";
+import { utf8 } from "../proto/text.ts";
+import { Approvals } from "./approvals.ts";
+import type { AuditLog } from "./audit_log.ts";
+import type { GrantSet } from "./grant_rules.ts";
+import type { Notices } from "./notices.ts";
+import { type Covered, decide, type Decision, redecide, type SessionState } from "./policy.ts";
+import { run, type RunOutcome, type Runtime } from "./runner.ts";
+import type { SessionStates } from "./state.ts";
+
+export interface Parts {
+  readonly audit: AuditLog;
+  readonly states: SessionStates;
+  /** Reads the grants as they are now. */
+  readonly grants: () => GrantSet;
+  readonly runtime: Runtime;
+  readonly notices: Notices;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  /** How long an approval waits, in milliseconds. */
+  readonly ttlMs: number;
+}
+
+/** A call under way. */
+export interface Call {
+  /** Set where the owner is asked first. */
+  readonly pending: PendingResponse | null;
+  /** The last answer; null where the client went away while the owner was asked. */
+  readonly answer: Promise<FinalToolResponse | null>;
+}
+
+/** A call that waits for the owner. */
+interface Asked {
+  readonly request: ToolRequest;
+  readonly grant: string;
+  readonly settle: (answer: FinalToolResponse | null | Promise<FinalToolResponse>) => void;
+}
+
+/** Why an answer of the owner did not take effect. */
+export type Refused = "no_such_approval" | "audit_unavailable";
+
+const NOT_RECORDED: FinalToolResponse = {
+  status: "failed",
+  message: "the result could not be recorded",
+};
+
+const deny = (reason: DenyReason): FinalToolResponse => ({ status: "denied", reason });
+
+export class Pipeline {
+  readonly #parts: Parts;
+  readonly #approvals = new Approvals<Asked>();
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** Decides a request, and starts what its decision says. */
+  begin(request: ToolRequest): Call {
+    const answered = (answer: FinalToolResponse | Promise<FinalToolResponse>): Call => ({
+      pending: null,
+      answer: Promise.resolve(answer),
+    });
+    if (!this.#parts.audit.ready()) return answered(deny("audit_unavailable"));
+    const decision = this.#decide(decide, request);
+    const outcome = decision.toRecord();
+    const { covered, state } = decision;
+    const seq = this.#parts.audit.append({
+      type: "decision",
+      ...request,
+      outcome,
+      grant: covered?.grant.id ?? null,
+      grant_sha256: covered?.grant.sha256 ?? null,
+      taint: state.taint,
+      untrusted: state.untrusted,
+    });
+    if (seq === null) return answered(deny("audit_unavailable"));
+    if (outcome.outcome === "denied") return answered(deny(outcome.reason));
+    if (covered === null) throw new Error("a call is let through only by a grant");
+    if (outcome.outcome === "ask") return this.#ask(request, seq, covered, state);
+    return answered(this.#run(request, seq, decision, covered));
+  }
+
+  /** What waits for the owner, by number. */
+  pending(): PendingApproval[] {
+    this.expire();
+    return this.#approvals.list();
+  }
+
+  /** What is wrong with the grants as they are now. */
+  checkGrants(): readonly GrantProblem[] {
+    const grants = this.#readGrants();
+    return grants.ok ? [] : grants.problems;
+  }
+
+  /** The owner approves: the call is decided again, and the re-decision stands (specification 6). */
+  approve(approval: number): DecisionRecord | Extract<Refused, "no_such_approval"> {
+    const asked = this.#take(approval);
+    if (asked === null) return "no_such_approval";
+    const { request, settle } = asked;
+    const decision = this.#decide(redecide, request);
+    const outcome = decision.toRecord();
+    if (!this.#recordApproval(request, approval, { answer: "approved", by: "bxctl", outcome })) {
+      settle(deny("audit_unavailable"));
+      return denied("audit_unavailable");
+    }
+    const { covered } = decision;
+    if (covered !== null && covered.grant.id !== asked.grant) {
+      this.#parts.notices.otherGrant(approval, asked.grant, covered.grant.id);
+    }
+    if (outcome.outcome === "denied") settle(deny(outcome.reason));
+    else if (covered === null) throw new Error("a call is let through only by a grant");
+    else settle(this.#run(request, approval, decision, covered));
+    return outcome;
+  }
+
+  /** The owner refuses. `reason` is for the log, never for the model. */
+  refuse(approval: number, reason: string | null): "ok" | Refused {
+    const asked = this.#take(approval);
+    if (asked === null) return "no_such_approval";
+    const outcome = denied("approval_refused");
+    const answer = { answer: "refused", by: "bxctl", reason, outcome } as const;
+    const recorded = this.#recordApproval(asked.request, approval, answer);
+    asked.settle(deny(recorded ? "approval_refused" : "audit_unavailable"));
+    return recorded ? "ok" : "audit_unavailable";
+  }
+
+  /** Ends every call whose time is up. To be called every second; each answer looks for itself too. */
+  expire(): void {
+    const outcome = denied("approval_expired");
+    for (const { shown, call } of this.#approvals.takeExpired(this.#time())) {
+      const answer = { answer: "expired", by: null, outcome } as const;
+      const recorded = this.#recordApproval(call.request, shown.approval, answer);
+      call.settle(deny(recorded ? "approval_expired" : "audit_unavailable"));
+    }
+  }
+
+  /** The client of a waiting call went away: nothing is written. Without effect once it is answered. */
+  lost(approval: number): void {
+    this.#approvals.take(approval)?.call.settle(null);
+  }
+
+  #ask(request: ToolRequest, seq: number, { grant }: Covered, { taint }: SessionState): Call {
+    const { session, call, tool, arguments: args } = request;
+    if (!this.#approvals.hasRoom(session)) {
+      const message = "too many approvals are pending";
+      return { pending: null, answer: Promise.resolve({ status: "failed", message }) };
+    }
+    const created = this.#time();
+    const ttlEnd = timestamp(this.#parts.now() + this.#parts.ttlMs);
+    const expires = grant.expires !== null && grant.expires < ttlEnd ? grant.expires : ttlEnd;
+    const ids = { approval: seq, session, call, tool, arguments: args };
+    const answer = new Promise<FinalToolResponse | null>((settle) => {
+      this.#approvals.add({
+        shown: { ...ids, grant: grant.id, taint, created, expires },
+        call: { request, grant: grant.id, settle },
+      });
+    });
+    this.#parts.notices.waiting(seq, request);
+    return { pending: { status: "pending_approval", approval: seq, expires }, answer };
+  }
+
+  #take(approval: number): Asked | null {
+    this.expire();
+    return this.#approvals.take(approval)?.call ?? null;
+  }
+
+  #recordApproval(
+    { session, call }: ToolRequest,
+    decision: number,
+    given: Pick<Extract<AuditEvent, { type: "approval" }>, "answer" | "by" | "outcome"> & {
+      readonly reason?: string | null;
+    },
+  ): boolean {
+    const { answer, by, outcome, reason = null } = given;
+    return this.#parts.audit.append({
+      type: "approval",
+      ...{ session, call, decision, answer, by, post: null, reason, outcome },
+    }) !== null;
+  }
+
+  /** Runs a call whose decision is on disk. No other call waits for it. */
+  async #run(
+    request: ToolRequest,
+    seq: number,
+    decision: Decision,
+    covered: Covered,
+  ): Promise<FinalToolResponse> {
+    let outcome: RunOutcome;
+    try {
+      outcome = await run(decision, this.#parts.runtime);
+    } catch (error) {
+      this.#parts.notices.internal(error);
+      // Something may have run, so the taint rises as for a failed tool.
+      outcome = { status: "failed", message: "the tool could not be run" };
+    }
+    return this.#finish(request, seq, covered, outcome);
+  }
+
+  /** Raises the taint, records the result, and only then lets its content out. */
+  #finish(
+    { session, call }: ToolRequest,
+    decision: number,
+    { grant }: Covered,
+    outcome: RunOutcome,
+  ): FinalToolResponse {
+    const response = toResponse(outcome, grant.result_class, grant.untrusted);
+    const content = utf8(response.status === "result" ? response.content : response.message);
+    const ran = outcome.status !== "unavailable";
+    const seen: SessionState = ran
+      ? { taint: grant.result_class, untrusted: grant.untrusted }
+      : { taint: "public", untrusted: false };
+    try {
+      const { states, audit } = this.#parts;
+      const after = ran ? states.raise(session, seen) : states.read(session);
+      const recorded = audit.append({
+        type: "result",
+        ...{ session, call, decision, status: response.status },
+        ...{ class: seen.taint, untrusted: seen.untrusted },
+        truncated: response.status === "result" && response.truncated,
+        bytes: content.length,
+        sha256: sha256(content),
+        taint_after: after.taint,
+      });
+      if (recorded !== null) return response;
+    } catch (error) {
+      this.#parts.notices.resultNotRecorded(error);
+    }
+    return NOT_RECORDED;
+  }
+
+  #decide(how: typeof decide, { session, tool, arguments: args }: ToolRequest): Decision {
+    const grants = this.#readGrants();
+    return how({
+      now: this.#time(),
+      grants,
+      state: this.#readState(session),
+      tool,
+      arguments: args,
+    });
+  }
+
+  #readGrants(): GrantSet {
+    const grants = this.#parts.grants();
+    if (grants.ok) this.#parts.notices.grantsValid();
+    else this.#parts.notices.grantsInvalid(grants.problems);
+    return grants;
+  }
+
+  #readState(session: string): SessionState | null {
+    try {
+      return this.#parts.states.read(session);
+    } catch (error) {
+      this.#parts.notices.stateUnreadable(session, error);
+      return null;
+    }
+  }
+
+  #time(): Timestamp {
+    return timestamp(this.#parts.now());
+  }
+}
+
+type ToolAnswer = Extract<FinalToolResponse, { status: "result" | "failed" }>;
+
+/** The answer for a run. A content that does not fit a frame fails: half a content would lie. */
+function toResponse(
+  outcome: RunOutcome,
+  dataClass: SessionState["taint"],
+  untrusted: boolean,
+): ToolAnswer {
+  if (outcome.status !== "result") {
+    return { status: "failed", message: outcome.message.toWellFormed() };
+  }
+  const { truncated } = outcome;
+  const content = outcome.content.toWellFormed();
+  const response: ToolAnswer = {
+    status: "result",
+    content,
+    class: dataClass,
+    untrusted,
+    truncated,
+  };
+  const frame = encodeFrame({ kind: "tool_response", final: true, body: response });
+  return frame.length <= MAX_ANSWER_BYTES
+    ? response
+    : { status: "failed", message: "the result is too large" };
+}

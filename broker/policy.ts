@@ -1,0 +1,213 @@
+/**
+ * The decision (specification 3, "Matching"; contracts 3). The only place where a `Decision` is made:
+ * nothing runs without one, and no other module can make one, by a cast, a copy or a subclass. Pure.
+ */
+import { type DecisionRecord, denied, type DenyReason } from "../proto/decisions.ts";
+import { GRANT_MODES, type GrantMode } from "../proto/grants.ts";
+import type { Timestamp } from "../proto/ids.ts";
+import { assertNever } from "../proto/text.ts";
+import { type DataClass, isAbove, type ToolArgs, ToolName } from "../proto/tools.ts";
+import { parseArguments } from "./args.ts";
+import type { GrantSet, LoadedGrant } from "./grant_rules.ts";
+import { hostMatches, urlHost } from "./hosts.ts";
+import { longestContaining } from "./paths.ts";
+
+/** What a session has seen so far (specification 4). */
+export interface SessionState {
+  readonly taint: DataClass;
+  readonly untrusted: boolean;
+}
+
+/** Everything a decision depends on. */
+export interface Situation {
+  readonly now: Timestamp;
+  readonly grants: GrantSet;
+  /** Null: the session's state cannot be read. */
+  readonly state: SessionState | null;
+  readonly tool: string;
+  /** The model's JSON object as received. */
+  readonly arguments: string;
+}
+
+/** What a call asks for and the grant that covers it. */
+export interface Covered {
+  readonly args: ToolArgs;
+  readonly grant: LoadedGrant;
+  /** The directory that the call is let into: the longest that contains its path. Null for other tools. */
+  readonly matchedPath: string | null;
+}
+
+/** What stands for the state in a record when it cannot be read (contracts 3). */
+const UNREADABLE: SessionState = { taint: "secret", untrusted: true };
+
+interface Fields {
+  readonly record: DecisionRecord;
+  readonly state: SessionState;
+  readonly covered: Covered | null;
+  readonly mayRun: boolean;
+}
+
+const KEY = Symbol("made by policy");
+
+class SealedDecision {
+  readonly #fields: Fields;
+
+  constructor(key: symbol, fields: Fields) {
+    if (key !== KEY) throw new TypeError("only policy makes a Decision");
+    if (fields.covered !== null) {
+      Object.freeze(fields.covered.args);
+      Object.freeze(fields.covered);
+    }
+    this.#fields = Object.freeze(fields);
+    Object.freeze(this);
+  }
+
+  /** Whether `value` was made here: a look-alike has no `#fields`. */
+  static made(value: unknown): value is SealedDecision {
+    return typeof value === "object" && value !== null && #fields in value;
+  }
+
+  /** The outcome as the audit log and the answers carry it. */
+  toRecord(): DecisionRecord {
+    return this.#fields.record;
+  }
+
+  /** The session's state that was decided on. */
+  get state(): SessionState {
+    return this.#fields.state;
+  }
+
+  /** The grant that decided and what it covers; null where none did. */
+  get covered(): Covered | null {
+    return this.#fields.covered;
+  }
+
+  /** Whether this decision lets the call run: allowed, or approved by the owner. */
+  get mayRun(): boolean {
+    return this.#fields.mayRun;
+  }
+}
+Object.freeze(SealedDecision.prototype);
+
+export type Decision = SealedDecision;
+
+/** Whether `value` is a decision that policy made. */
+export function isDecision(value: unknown): value is Decision {
+  return SealedDecision.made(value);
+}
+
+/** Decides a call as it comes in: allowed, denied, or for the owner to answer. */
+export function decide(situation: Situation): Decision {
+  return settle(situation, ["auto"]);
+}
+
+/**
+ * Decides a call again when the owner approves it, with the grants and the state as they are now
+ * (specification 6, "Approve"). An `ask` grant lets it run as well as an `auto` one.
+ */
+export function redecide(situation: Situation): Decision {
+  return settle(situation, ["auto", "ask"]);
+}
+
+/** `running`: the modes that let the call run. */
+function settle(situation: Situation, running: readonly GrantMode[]): Decision {
+  const { grants, now, tool: name } = situation;
+  const state = situation.state ?? UNREADABLE;
+  const deny = (reason: DenyReason, covered: Covered | null = null) =>
+    new SealedDecision(KEY, { record: denied(reason), state, covered, mayRun: false });
+
+  if (!grants.ok) return deny("grants_invalid");
+  if (situation.state === null) return deny("state_unreadable");
+  const tool = ToolName.safeParse(name);
+  if (!tool.success) return deny("no_grant");
+  const args = parseArguments(tool.data, situation.arguments);
+  if (args === null) return deny("invalid_arguments");
+
+  const { chosen, reason } = match(grants.grants, args, state.taint, now);
+  if (chosen === null) return deny(reason);
+  const { mode } = chosen.grant;
+  switch (mode) {
+    case "deny":
+      return deny("denied_by_grant", chosen);
+    case "ask":
+    case "auto":
+      return new SealedDecision(KEY, {
+        record: { outcome: mode === "auto" ? "allowed" : "ask" },
+        state,
+        covered: chosen,
+        mayRun: running.includes(mode),
+      });
+    default:
+      return assertNever(mode);
+  }
+}
+
+type Match =
+  | { readonly chosen: Covered; readonly reason: null }
+  | { readonly chosen: null; readonly reason: "no_grant" | "grant_expired" | "taint_too_high" };
+
+/** The grant that decides, or why there is none. One walk over the grants. */
+function match(
+  grants: readonly LoadedGrant[],
+  args: ToolArgs,
+  taint: DataClass,
+  now: Timestamp,
+): Match {
+  let chosen: Covered | null = null;
+  let onlyExpired = false;
+  let onlyTainted = false;
+  for (const grant of grants) {
+    if (grant.tool !== args.tool) continue;
+    const covered = cover(grant, args);
+    if (covered === null) continue;
+    const expired = grant.expires !== null && now >= grant.expires;
+    const tainted = isAbove(taint, grant.max_taint);
+    if (!expired && !tainted) {
+      if (chosen === null || goesBefore(grant, chosen.grant)) chosen = covered;
+    } else if (expired && !tainted) {
+      onlyExpired = true;
+    } else if (tainted && !expired) {
+      onlyTainted = true;
+    }
+  }
+  if (chosen !== null) return { chosen, reason: null };
+  if (onlyExpired) return { chosen, reason: "grant_expired" };
+  return { chosen, reason: onlyTainted ? "taint_too_high" : "no_grant" };
+}
+
+/** The most restrictive mode first, then the lowest id in byte order (ids are ASCII). */
+function goesBefore(a: LoadedGrant, b: LoadedGrant): boolean {
+  const byMode = GRANT_MODES.indexOf(a.mode) - GRANT_MODES.indexOf(b.mode);
+  return byMode < 0 || (byMode === 0 && a.id < b.id);
+}
+
+/** What `grant`'s constraints cover of `args`, or null (specification 3, "Covered when"). */
+function cover(grant: LoadedGrant, args: ToolArgs): Covered | null {
+  const { paths, hosts } = grant.constraints;
+  switch (args.tool) {
+    case "read_file": {
+      const matchedPath = longestContaining(paths, args.path);
+      return matchedPath === null ? null : { args, grant, matchedPath };
+    }
+    case "write_file": {
+      // A grant's own directory cannot be written over, whatever else the grant covers.
+      const matchedPath = longestContaining(paths, args.path);
+      return matchedPath === null || matchedPath === args.path
+        ? null
+        : { args, grant, matchedPath };
+    }
+    case "shell": {
+      const { cwd } = args;
+      if (cwd === undefined) return paths.length === 0 ? { args, grant, matchedPath: null } : null;
+      const matchedPath = longestContaining(paths, cwd);
+      return matchedPath === null ? null : { args, grant, matchedPath };
+    }
+    case "http_fetch": {
+      const host = urlHost(args.url);
+      const covers = host !== null && hosts.some((pattern) => hostMatches(pattern, host));
+      return covers ? { args, grant, matchedPath: null } : null;
+    }
+    default:
+      return assertNever(args);
+  }
+}

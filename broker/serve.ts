@@ -1,0 +1,99 @@
+/** Startup and the two listeners (specification 2 and 5; contracts 1). The only module that listens. */
+import { serve as serveSocket, type Server } from "../proto/io/server.ts";
+import { checkSocketPlace, listen, ownerOfNewFile, SocketPlaceError } from "../proto/io/socket.ts";
+import type { ChainFailure } from "../proto/chain.ts";
+import type { SocketName } from "../proto/messages.ts";
+import { handleAdminRequest } from "./admin.ts";
+import { AuditLog } from "./audit_log.ts";
+import { handleToolRequest } from "./broker.ts";
+import type { BrokerConfig } from "./config.ts";
+import { realFiles } from "./files.ts";
+import { loadGrants } from "./grants.ts";
+import type { Notices } from "./notices.ts";
+import { Pipeline } from "./pipeline.ts";
+import { refusing, type Runtime } from "./runner.ts";
+import { SessionStates } from "./state.ts";
+
+/** Between two looks at the table of approvals, in milliseconds (specification 6, "Expiry"). */
+const EXPIRY_CHECK_MS = 1000;
+/** How long a client may take to read an answer, in milliseconds. */
+const SEND_TIMEOUT_MS = 30_000;
+
+/** A start that was refused; everything is as it was. */
+export type StartProblem =
+  | { readonly status: "already_running" }
+  | { readonly status: "nothing_to_accept" }
+  | { readonly status: "broken"; readonly failure: ChainFailure }
+  | { readonly status: "socket_place"; readonly problem: string };
+
+export interface Running {
+  readonly status: "running";
+  /** Stops accepting, closes every connection and removes the sockets. */
+  stop(): void;
+}
+
+/** Starts brokerd. Throws where a directory or the log cannot be read, made or synced. */
+export function start(
+  config: BrokerConfig,
+  acceptBreak: boolean,
+  notices: Notices,
+  runtime: Runtime = refusing,
+): Running | StartProblem {
+  const { layout, brokerSocket, adminSocket } = config;
+  for (const directory of [layout.audit, layout.brokerSessions]) {
+    if (realFiles.stat(directory) === null) realFiles.makeDirectory(directory);
+  }
+  try {
+    const owner = ownerOfNewFile(layout.broker);
+    for (const path of [brokerSocket, adminSocket]) checkSocketPlace(path, owner);
+  } catch (error) {
+    if (!(error instanceof SocketPlaceError)) throw error;
+    return { status: "socket_place", problem: error.message };
+  }
+  const audit = new AuditLog(realFiles, layout.audit, Date.now, notices);
+  const started = audit.start(acceptBreak);
+  if (started.status !== "open") return started;
+
+  const pipeline = new Pipeline({
+    audit,
+    states: new SessionStates(realFiles, layout.brokerSessions),
+    grants: () => loadGrants(realFiles, config.grants),
+    runtime,
+    notices,
+    now: Date.now,
+    ttlMs: config.ttlMs,
+  });
+  // The lock on the log is ours, so a socket that is there is stale.
+  const common = (socket: SocketName) => ({
+    sendTimeoutMs: SEND_TIMEOUT_MS,
+    forbidden: (kind: string) => notices.forbidden(kind, socket),
+    failed: notices.internal,
+  });
+  const servers: Server[] = [
+    serveSocket({
+      ...common("broker.sock"),
+      socket: "broker.sock",
+      listener: listen(brokerSocket),
+      handle: (request, exchange) => handleToolRequest(pipeline, request, exchange),
+    }),
+    serveSocket({
+      ...common("admin.sock"),
+      socket: "admin.sock",
+      listener: listen(adminSocket),
+      handle: (request, exchange) => handleAdminRequest(pipeline, request, exchange),
+    }),
+  ];
+  const expiry = setInterval(() => pipeline.expire(), EXPIRY_CHECK_MS);
+  pipeline.checkGrants();
+  notices.ready(brokerSocket, adminSocket);
+  return {
+    status: "running",
+    stop() {
+      clearInterval(expiry);
+      for (const server of servers) server.stop();
+      for (const path of [brokerSocket, adminSocket]) {
+        if (realFiles.lstat(path) !== null) realFiles.remove(path);
+      }
+    },
+  };
+}
