@@ -73,11 +73,8 @@ export class AuditLog {
     return { status: "open" };
   }
 
-  /** Whether a record can be written now. A latched log is tried again (contracts 5.3). */
+  /** Whether the log is open. A latched one is tried again (contracts 5.3). */
   ready(): boolean {
-    if (this.#mode === "open" && !this.#isUndisturbed()) {
-      this.#latch("the newest file is not as it was left", null);
-    }
     if (this.#mode === "latched") this.#reopen();
     return this.#mode === "open";
   }
@@ -87,6 +84,9 @@ export class AuditLog {
    * disk: then what it speaks of must not happen.
    */
   append(event: AuditEvent): number | null {
+    if (this.#mode === "open" && !this.#isUndisturbed()) {
+      this.#latch("the newest file is not as it was left", null);
+    }
     if (!this.ready()) return null;
     const { nextSeq: seq, prev, newest } = this.#position;
     const time = timestamp(this.#now());

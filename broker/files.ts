@@ -52,23 +52,17 @@ export interface Files {
 
 const { O_RDONLY, O_RDWR, O_APPEND, O_CREAT, O_EXCL, O_NONBLOCK, O_NOFOLLOW } = fs.constants;
 
-function isNotFound(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === "ENOENT";
-}
-
-function statOf(stats: fs.Stats): FileStat {
-  return {
-    isFile: stats.isFile(),
-    isDirectory: stats.isDirectory(),
-    size: stats.size,
-    identity: `${stats.dev}:${stats.ino}`,
-  };
+function statOf(isFile: boolean, isDirectory: boolean, info: fs.Stats | Deno.FileInfo): FileStat {
+  return { isFile, isDirectory, size: info.size, identity: `${info.dev}:${info.ino}` };
 }
 
 function open(path: string, flags: number): OpenFile {
   const fd = fs.openSync(path, flags | O_NONBLOCK, 0o600);
   return {
-    stat: () => statOf(fs.fstatSync(fd)),
+    stat() {
+      const stats = fs.fstatSync(fd);
+      return statOf(stats.isFile(), stats.isDirectory(), stats);
+    },
     read: (buffer, position) => fs.readSync(fd, buffer, 0, buffer.length, position),
     write: (bytes, position) => fs.writeSync(fd, bytes, 0, bytes.length, position),
     truncate: (size) => fs.ftruncateSync(fd, size),
@@ -77,19 +71,20 @@ function open(path: string, flags: number): OpenFile {
   };
 }
 
-function statOrNull(read: () => fs.Stats): FileStat | null {
+function statOrNull(path: string, stat: (path: string) => Deno.FileInfo): FileStat | null {
   try {
-    return statOf(read());
+    const info = stat(path);
+    return statOf(info.isFile, info.isDirectory, info);
   } catch (error) {
-    if (isNotFound(error)) return null;
+    if (error instanceof Deno.errors.NotFound) return null;
     throw error;
   }
 }
 
 export const realFiles: Files = {
   list: (directory) => [...Deno.readDirSync(directory)].map(({ name }) => name).sort(),
-  stat: (path) => statOrNull(() => fs.statSync(path)),
-  lstat: (path) => statOrNull(() => fs.lstatSync(path)),
+  stat: (path) => statOrNull(path, Deno.statSync),
+  lstat: (path) => statOrNull(path, Deno.lstatSync),
   makeDirectory: (path) => Deno.mkdirSync(path, { recursive: true, mode: 0o700 }),
   openRead: (path) => open(path, O_RDONLY),
   openAppend: (path) => open(path, O_RDWR | O_APPEND | O_CREAT),
@@ -120,21 +115,28 @@ export const realFiles: Files = {
 /** Locks live as long as their file is open. */
 const held: Deno.FsFile[] = [];
 
+/** Room for the largest file that `readBounded` is asked for, and one byte. */
+const scratch = new Uint8Array(64 * 1024 + 1);
+
 /**
- * The content of a regular file, of one larger than `maxBytes` the first `maxBytes` and one more. Null
- * where something else stands there. Throws as the runtime does, and where the file grows meanwhile.
+ * The content of a regular file, of one larger than `maxBytes` (64 KiB at most) the first `maxBytes` and
+ * one more. Null where something else stands there. Valid until the next call. Throws as the runtime does.
  */
 export function readBounded(files: Files, path: string, maxBytes: number): Uint8Array | null {
+  const stat = files.stat(path);
+  if (stat === null) throw new Error("no such file");
+  if (!stat.isFile) return null;
+  // What stands there now may be another file: it can neither block nor fill more than the scratch.
   const file = files.openRead(path);
   try {
-    const stat = file.stat();
-    if (!stat.isFile) return null;
-    const buffer = new Uint8Array(Math.min(stat.size, maxBytes) + 1);
+    const buffer = scratch.subarray(0, maxBytes + 1);
     let size = 0;
-    for (let read = -1; read !== 0 && size < buffer.length; size += read) {
+    let read = -1;
+    while (read !== 0 && size < buffer.length) {
       read = file.read(buffer.subarray(size), size);
+      size += read;
+      if (size === stat.size) break;
     }
-    if (size > stat.size) throw new Error("grew while it was read");
     return buffer.subarray(0, size);
   } finally {
     file.close();

@@ -2,42 +2,71 @@
  * Reads every grant file at the start of every decision (specification 3, "Loading"). There is no
  * cache: a change applies to the next call.
  */
+import { Buffer } from "node:buffer";
 import type { GrantProblem } from "../proto/messages.ts";
 import { type Files, readBounded } from "./files.ts";
 import { type GrantSet, type LoadedGrant, MAX_GRANT_BYTES, readGrant } from "./grant_rules.ts";
 
-/** The grants in `directory`. Never throws: whatever cannot be read is a problem. */
-export function loadGrants(files: Files, directory: string): GrantSet {
-  let names: string[];
-  try {
-    names = files.list(directory).filter((name) => name.endsWith(".toml"));
-  } catch (error) {
-    const why = files.stat(directory) === null ? "no such directory" : reason(error);
-    const problem = `the grants directory cannot be read: ${why}`;
-    return { ok: false, problems: [{ file: directory, line: null, problem }] };
-  }
-  const grants: LoadedGrant[] = [];
-  const problems: GrantProblem[] = [];
-  for (const name of names) {
-    const loaded = loadGrant(files, directory, name);
-    if (Array.isArray(loaded)) problems.push(...loaded);
-    else grants.push(loaded);
-  }
-  return problems.length === 0 ? { ok: true, grants } : { ok: false, problems };
+/** What a file's bytes came to. */
+interface Read {
+  readonly bytes: Uint8Array;
+  readonly loaded: LoadedGrant | GrantProblem[];
 }
 
-function loadGrant(files: Files, directory: string, name: string): LoadedGrant | GrantProblem[] {
-  const invalid = (problem: string): GrantProblem[] => [{ file: name, line: null, problem }];
-  try {
-    const bytes = readBounded(files, `${directory}/${name}`, MAX_GRANT_BYTES);
-    return bytes === null ? invalid("is not a regular file") : readGrant(name, bytes);
-  } catch (error) {
-    return invalid(`cannot be read: ${reason(error)}`);
+/**
+ * A reader of the grants in `directory`. Each call reads every file; what the same bytes under the same
+ * name came to last time is not worked out again. Never throws: whatever cannot be read is a problem.
+ */
+export function grantReader(files: Files, directory: string): () => GrantSet {
+  let last = new Map<string, Read>();
+
+  function load(name: string, read: Map<string, Read>): LoadedGrant | GrantProblem[] {
+    const invalid = (problem: string): GrantProblem[] => [{ file: name, line: null, problem }];
+    try {
+      const bytes = readBounded(files, `${directory}/${name}`, MAX_GRANT_BYTES);
+      if (bytes === null) return invalid("is not a regular file");
+      const before = last.get(name);
+      const same = before !== undefined && Buffer.compare(before.bytes, bytes) === 0;
+      const now = same ? before : { bytes: bytes.slice(), loaded: readGrant(name, bytes) };
+      read.set(name, now);
+      return now.loaded;
+    } catch (error) {
+      return invalid(`cannot be read: ${reason(error)}`);
+    }
   }
+
+  return () => {
+    let names: string[];
+    try {
+      names = files.list(directory).filter((name) => name.endsWith(".toml"));
+    } catch (error) {
+      const problem = `the grants directory cannot be read: ${reason(error)}`;
+      return { ok: false, problems: [{ file: directory, line: null, problem }] };
+    }
+    const read = new Map<string, Read>();
+    const grants: LoadedGrant[] = [];
+    const problems: GrantProblem[] = [];
+    for (const name of names) {
+      const loaded = load(name, read);
+      if (Array.isArray(loaded)) problems.push(...loaded);
+      else grants.push(loaded);
+    }
+    last = read;
+    return problems.length === 0 ? { ok: true, grants } : { ok: false, problems };
+  };
 }
 
-/** Why an operation on a file failed, in the system's words without the path. */
+/** Why an operation on a file failed, in a few words without the path. */
 export function reason(error: unknown): string {
   if (!(error instanceof Error)) return "unknown error";
-  return "code" in error && typeof error.code === "string" ? error.code : error.name;
+  if (!("code" in error) || typeof error.code !== "string") return error.message;
+  const words: Readonly<Record<string, string>> = {
+    ENOENT: "no such file or directory",
+    EACCES: "permission denied",
+    ENOTDIR: "not a directory",
+    ELOOP: "too many symbolic links",
+    EMFILE: "too many open files",
+    EIO: "input/output error",
+  };
+  return words[error.code] ?? error.code;
 }

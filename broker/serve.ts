@@ -8,7 +8,7 @@ import { AuditLog } from "./audit_log.ts";
 import { handleToolRequest } from "./broker.ts";
 import type { BrokerConfig } from "./config.ts";
 import { realFiles } from "./files.ts";
-import { loadGrants } from "./grants.ts";
+import { grantReader } from "./grants.ts";
 import type { Notices } from "./notices.ts";
 import { Pipeline } from "./pipeline.ts";
 import { refusing, type Runtime } from "./runner.ts";
@@ -57,7 +57,7 @@ export function start(
   const pipeline = new Pipeline({
     audit,
     states: new SessionStates(realFiles, layout.brokerSessions),
-    grants: () => loadGrants(realFiles, config.grants),
+    grants: grantReader(realFiles, config.grants),
     runtime,
     notices,
     now: Date.now,
