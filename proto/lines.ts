@@ -7,12 +7,16 @@ export interface Line {
   readonly ended: boolean;
 }
 
+/** The least room made for an unfinished line, in bytes. */
+const LEAST_ROOM = 1024;
+
 /**
- * Turns chunks of any size into lines. Holds the unfinished line and nothing more; the bytes of a
- * yielded line are valid until the next `push`, and their chunk must not be reused before.
+ * Turns chunks of any size into lines. Holds the unfinished line and nothing more, in one buffer: a line
+ * that comes byte by byte costs no more than one that comes at once. The bytes of a yielded line are
+ * valid until the next `push`, and their chunk must not be reused before.
  */
 export class LineSplitter {
-  #parts: Uint8Array[] = [];
+  #buffer = new Uint8Array(0);
   #size = 0;
 
   /** Bytes of the line that has not ended yet. */
@@ -27,10 +31,7 @@ export class LineSplitter {
       yield { bytes: this.#take(chunk.subarray(from, to)), ended: true };
       from = to + 1;
     }
-    if (from < chunk.length) {
-      this.#parts.push(chunk.slice(from));
-      this.#size += chunk.length - from;
-    }
+    this.#hold(chunk.subarray(from));
   }
 
   /** What is left after the last newline, or null. Call once, at the end. */
@@ -38,15 +39,23 @@ export class LineSplitter {
     return this.#size === 0 ? null : { bytes: this.#take(new Uint8Array(0)), ended: false };
   }
 
+  #hold(bytes: Uint8Array): void {
+    const size = this.#size + bytes.length;
+    if (size > this.#buffer.length) {
+      const larger = new Uint8Array(Math.max(size, 2 * this.#buffer.length, LEAST_ROOM));
+      larger.set(this.#buffer.subarray(0, this.#size));
+      this.#buffer = larger;
+    }
+    this.#buffer.set(bytes, this.#size);
+    this.#size = size;
+  }
+
   #take(rest: Uint8Array): Uint8Array {
     if (this.#size === 0) return rest;
-    const line = new Uint8Array(this.#size + rest.length);
-    let at = 0;
-    for (const part of [...this.#parts, rest]) {
-      line.set(part, at);
-      at += part.length;
-    }
-    this.#parts = [];
+    this.#hold(rest);
+    const line = this.#buffer.subarray(0, this.#size);
+    // The buffer goes with its line, so that what comes next cannot overwrite it.
+    this.#buffer = new Uint8Array(0);
     this.#size = 0;
     return line;
   }

@@ -10,7 +10,7 @@ export type Received =
   | { readonly status: "timeout" }
   | { readonly status: "gone" };
 
-const CHUNK_BYTES = 64 * 1024;
+const CHUNK_BYTES = 16 * 1024;
 /** Pause after bytes that nobody wants, so that sending them costs the sender more than us. */
 const DRAIN_PAUSE_MS = 100;
 
