@@ -61,7 +61,7 @@ function error(code: ErrorCode, message: string): Message {
 }
 
 /** Room for what stands around the items of a frame. */
-const ENVELOPE_BYTES = 1024;
+const ENVELOPE_BYTES = 4096;
 
 /** `items` in pages that fit a frame each; one empty page where there are none. */
 function paginate(items: readonly PendingApproval[]): PendingApproval[][] {

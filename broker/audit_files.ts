@@ -66,15 +66,23 @@ export function inspect(
   }
   const anchors = { head: anchored ? head : null, expected };
   const before = whole ? undefined : filled.at(-2);
-  const verifier = before === undefined
-    ? new ChainVerifier(anchors)
-    : ChainVerifier.resume(resumePoint(files, directory, before), anchors);
-  for (const name of before === undefined ? filled : filled.slice(-1)) {
+  const resume = before === undefined ? null : resumePoint(files, directory, before);
+  // What the caller wrote must be seen, further back too.
+  if (resume !== null && expected !== null && !isSeenFrom(resume, expected)) {
+    return inspect(files, directory, { whole: true, anchored, expected });
+  }
+  const verifier = new ChainVerifier(anchors, resume);
+  for (const name of resume === null ? names : filled.slice(-1)) {
     verifier.file(name);
     eachLine(files, `${directory}/${name}`, (bytes, ended) => verifier.line(bytes, ended));
   }
   const report = verifier.finish();
   return { report, end: verifier.end(), newest, head };
+}
+
+/** Whether a verification that resumes there holds the log against `expected`. */
+function isSeenFrom({ nextSeq, prev }: ResumePoint, expected: Anchor): boolean {
+  return expected.seq >= nextSeq || expected.seq === nextSeq - 1 && expected.hash === prev;
 }
 
 /** Why a file of the log cannot be read at all, as a failure that concerns no line, or null. */

@@ -9,8 +9,9 @@ import {
   encodeRecord,
   HEAD_BYTES,
 } from "../proto/audit.ts";
-import type { ChainFailure, Location } from "../proto/chain.ts";
+import type { ChainFailure } from "../proto/chain.ts";
 import { sha256, timestamp } from "../proto/ids.ts";
+import { readHead } from "./audit_files.ts";
 import { type Opened, openLog, type Position, sync, SyncFailed } from "./audit_startup.ts";
 import type { Files, OpenFile } from "./files.ts";
 import type { Notices } from "./notices.ts";
@@ -44,7 +45,6 @@ export class AuditLog {
   #mode: Mode = "latched";
   #position: Position = { nextSeq: 0, prev: "", newest: null };
   #current: Current | null = null;
-  #headFile: OpenFile | null = null;
   #headFailed = false;
 
   /** `directory`: `<home>/audit`, which exists. `now`: milliseconds since 1970. */
@@ -61,15 +61,11 @@ export class AuditLog {
    */
   start(acceptBreak: boolean): Started {
     if (!this.#files.lock(`${this.#directory}/.lock`)) return { status: "already_running" };
+    const anchored = readHead(this.#files, this.#directory) !== null;
     const opened = this.#open(acceptBreak);
     if (opened.status !== "open") return opened;
-    this.#opened(opened.position, opened.recovered);
-    if (opened.accepted !== null) this.#notices.breakAccepted(opened.accepted);
-    if (opened.syncHead) {
-      this.#writeHead();
-      const head = this.#headFile;
-      if (head !== null) sync(() => head.sync());
-    }
+    if (!anchored && opened.position.nextSeq > 0) this.#notices.notAnchored();
+    this.#opened(opened);
     return { status: "open" };
   }
 
@@ -109,7 +105,7 @@ export class AuditLog {
       return null;
     }
     this.#position = { nextSeq: seq + 1, prev: sha256(line), newest: name };
-    this.#writeHead();
+    this.#writeHead(false);
     return seq;
   }
 
@@ -145,7 +141,7 @@ export class AuditLog {
     this.#closeCurrent();
     try {
       const opened = this.#open(false);
-      if (opened.status === "open") this.#opened(opened.position, opened.recovered);
+      if (opened.status === "open") this.#opened(opened);
       else if (opened.status === "broken") this.#notices.chainBroken(opened.failure);
     } catch (error) {
       if (error instanceof SyncFailed) this.#lose(error);
@@ -161,12 +157,14 @@ export class AuditLog {
     return openLog(this.#files, this.#directory, now, { acceptBreak, expected });
   }
 
-  #opened(position: Position, recovered: Location | null): void {
+  #opened({ position, recovered, accepted, head }: Extract<Opened, { status: "open" }>): void {
     this.#position = position;
     if (position.newest !== null) this.#fileFor(position.newest);
     this.#mode = "open";
     this.#notices.auditOpen();
     if (recovered !== null) this.#notices.recovered(recovered);
+    if (accepted !== null) this.#notices.breakAccepted(accepted);
+    if (head !== "nothing") this.#writeHead(head === "rewrite_and_sync");
   }
 
   #latch(what: string, error: unknown): void {
@@ -189,12 +187,18 @@ export class AuditLog {
   }
 
   /** Rewrites `head.json` in place. It may lag behind the log, never lead it (contracts 5.8). */
-  #writeHead(): void {
+  #writeHead(synced: boolean): void {
     const { nextSeq, prev } = this.#position;
     try {
-      this.#headFile ??= this.#openHead();
-      const bytes = encodeHead({ seq: nextSeq - 1, hash: prev });
-      if (this.#headFile.write(bytes, 0) !== bytes.length) throw new Error("a short write");
+      // Opened each time: the owner may have moved it away or put another one there.
+      const file = this.#openHead();
+      try {
+        const bytes = encodeHead({ seq: nextSeq - 1, hash: prev });
+        if (file.write(bytes, 0) !== bytes.length) throw new Error("a short write");
+        if (synced) file.sync();
+      } finally {
+        file.close();
+      }
       this.#headFailed = false;
     } catch (error) {
       if (!this.#headFailed) this.#notices.headUnwritable(error);

@@ -27,8 +27,8 @@ export type Opened =
     readonly recovered: Location | null;
     /** The failure that was accepted. */
     readonly accepted: ChainFailure | null;
-    /** `head.json` is to be rewritten and synced at once (contracts 5.8). */
-    readonly syncHead: boolean;
+    /** What `head.json` needs: to follow what was written, and after its own failure to be synced. */
+    readonly head: "nothing" | "rewrite" | "rewrite_and_sync";
   }
   | { readonly status: "broken"; readonly failure: ChainFailure }
   | { readonly status: "nothing_to_accept" };
@@ -75,7 +75,8 @@ function recover(files: Files, directory: string, now: Timestamp, found: Inspect
   } else if (end.unended && end.last !== null) {
     append(files, `${directory}/${end.last.file}`, utf8(newline));
   }
-  return { status: "open", position, recovered: report.torn_tail, accepted: null, syncHead: false };
+  const head = end.unended || end.torn !== null ? "rewrite" : "nothing";
+  return { status: "open", position, recovered: report.torn_tail, accepted: null, head };
 }
 
 /** Accepts a failure of the chain (contracts 5.7); a torn line at the end is ended and counts as given. */
@@ -98,7 +99,7 @@ function acceptChain(
   const before: Position = { nextSeq, prev: end.lastLine, newest };
   const newline = end.unended ? "\n" : "";
   const position = write(files, directory, end.last.file, newline, before, now, event);
-  return { status: "open", position, recovered: null, accepted: failure, syncHead: false };
+  return { status: "open", position, recovered: null, accepted: failure, head: "rewrite" };
 }
 
 /** Accepts a failure of head.json: the chain is whole, so the break follows in order (contracts 5.8). */
@@ -121,7 +122,7 @@ function acceptHead(
     last_good: position.prev,
   };
   const after = write(files, directory, file, "", position, now, event);
-  return { ...recovered, position: after, accepted: failure, syncHead: true };
+  return { ...recovered, position: after, accepted: failure, head: "rewrite_and_sync" };
 }
 
 /** Appends the record of `event` to the file `name`, in one write, and gives the position after it. */

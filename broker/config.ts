@@ -1,7 +1,7 @@
 /** `brokerd.toml` into a `BrokerConfig` (specification 2, "Configuration"). */
 import * as z from "zod";
 import { text } from "../proto/text.ts";
-import { checkPath, readConfigFile } from "../proto/io/config_file.ts";
+import { checkPath, ConfigError, readConfigFile } from "../proto/io/config_file.ts";
 import { CONFIG_DIRECTORY, DEFAULT_HOME, type Layout, layout } from "../proto/layout.ts";
 import { brokerLock, type Lock } from "../proto/locks.ts";
 
@@ -48,6 +48,10 @@ export function readBrokerConfig(file: string | null, home: string | undefined):
   checkPath("[paths] grants", config.grants);
   checkPath("[sockets] broker", config.brokerSocket);
   checkPath("[sockets] admin", config.adminSocket);
+  if (config.brokerSocket === config.adminSocket) {
+    // loopd may connect to the one, and must not reach the other.
+    throw new ConfigError("[sockets]: broker and admin are the same path");
+  }
   return config;
 }
 

@@ -56,7 +56,14 @@ export function readGrant(file: string, bytes: Uint8Array): LoadedGrant | GrantP
     return problems;
   }
   const { secret, ...grant } = parsed.value;
-  const at = (...path: string[]) => lineOfKey(content, path);
+  // Found once for each key: a file may hold thousands of bad paths.
+  const lines = new Map<string, number | null>();
+  const at = (...path: string[]) => {
+    const key = path.join(".");
+    const line = lines.get(key) ?? lineOfKey(content, path);
+    lines.set(key, line);
+    return line;
+  };
 
   const tool = ToolName.safeParse(grant.tool);
   if (!tool.success) found(at("tool"), `tool is not one of ${TOOL_NAMES.join(", ")}`);

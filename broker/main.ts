@@ -2,7 +2,7 @@
 import { parseArgs } from "node:util";
 import { ConfigError } from "../proto/io/config_file.ts";
 import { runbook, say } from "../proto/io/log.ts";
-import { DENO_VERSION, tooWide } from "../proto/io/start.ts";
+import { DENO_VERSION, giveUpUnseen, tooWide } from "../proto/io/start.ts";
 import { display } from "../proto/escape.ts";
 import { assertNever } from "../proto/text.ts";
 import { type BrokerConfig, lockOf, readBrokerConfig } from "./config.ts";
@@ -97,6 +97,7 @@ function main(): void {
       runbook("permissions-too-wide"),
     );
   }
+  giveUpUnseen();
   const notices = makeNotices();
   // A bug in one call must not end the others. What it was about to do has not been recorded.
   globalThis.addEventListener("unhandledrejection", (event) => {
@@ -118,6 +119,8 @@ function main(): void {
       Deno.exit(0);
     });
   }
+  // Only now: whoever waits for this line may send a signal right after it.
+  notices.ready(config.brokerSocket, config.adminSocket);
 }
 
 main();

@@ -81,6 +81,11 @@ export function makeNotices(
       tell(`audit: recovered a torn final line at ${place(at)}`, runbook("audit-recovered")),
     breakAccepted: (failure: ChainFailure) =>
       tell(`audit: accepted the break at ${place(failure)}: ${display(failure.what)}`),
+    notAnchored: () =>
+      tell(
+        "audit: not anchored: no head.json that can be read tells whether the log lost its end",
+        runbook("audit-not-anchored"),
+      ),
     headUnwritable: (error: unknown) =>
       tell(
         `audit: head.json cannot be written, so a log that loses its end will not show it: ${

@@ -52,13 +52,19 @@ const KEY = Symbol("made by policy");
 class SealedDecision {
   readonly #fields: Fields;
 
-  constructor(key: symbol, fields: Fields) {
+  constructor(key: symbol, { record, state, covered, mayRun }: Fields) {
     if (key !== KEY) throw new TypeError("only policy makes a Decision");
-    if (fields.covered !== null) {
-      Object.freeze(fields.covered.args);
-      Object.freeze(fields.covered);
+    if (covered !== null) {
+      Object.freeze(covered.args);
+      Object.freeze(covered);
     }
-    this.#fields = Object.freeze(fields);
+    this.#fields = {
+      record: Object.freeze(record),
+      // The caller may go on with its own.
+      state: Object.freeze({ ...state }),
+      covered,
+      mayRun,
+    };
     Object.freeze(this);
   }
 
@@ -87,6 +93,8 @@ class SealedDecision {
     return this.#fields.mayRun;
   }
 }
+// The class too: any decision leads to it, and another `made` would let any look-alike run.
+Object.freeze(SealedDecision);
 Object.freeze(SealedDecision.prototype);
 
 export type Decision = SealedDecision;

@@ -49,6 +49,7 @@ class SealedRunSpec {
     return this.#fields.egress;
   }
 }
+Object.freeze(SealedRunSpec);
 Object.freeze(SealedRunSpec.prototype);
 
 export type RunSpec = SealedRunSpec;
@@ -86,7 +87,7 @@ export async function run(decision: Decision, runtime: Runtime): Promise<RunOutc
   if (!mayRun || covered === null) throw new TypeError("this decision lets nothing run");
   const spec = new SealedRunSpec(KEY, {
     args: covered.args,
-    mounts: Object.freeze(mountsOf(covered)),
+    mounts: Object.freeze(mountsOf(covered).map((mount) => Object.freeze(mount))),
     egress: covered.args.tool === "http_fetch"
       ? Object.freeze([...covered.grant.constraints.hosts])
       : null,

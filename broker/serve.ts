@@ -85,7 +85,6 @@ export function start(
   ];
   const expiry = setInterval(() => pipeline.expire(), EXPIRY_CHECK_MS);
   pipeline.checkGrants();
-  notices.ready(brokerSocket, adminSocket);
   return {
     status: "running",
     stop() {

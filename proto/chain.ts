@@ -172,6 +172,17 @@ export class ChainVerifier {
     else this.#unended = { entry, bytes: bytes.slice() };
   }
 
+  /**
+   * The log goes on in the file `name`, which cannot be read: a failure that has no line, unless a line
+   * before it fails. `finish` comes next. Whether the end of the file before is torn stays undecided.
+   */
+  unreadable(name: string, what: string): void {
+    if (this.#run?.parsed !== null) this.#settle();
+    this.#run = null;
+    this.#unended = null;
+    this.#fail({ file: name, line: 0 }, what);
+  }
+
   /** Ends the log and gives the report. */
   finish(): ChainReport {
     if (this.#unended !== null) this.#finishUnended(this.#unended.entry, this.#unended.bytes);
@@ -304,8 +315,8 @@ export class ChainVerifier {
 
   #recover(entry: Entry, run: Run): void {
     this.#run = null;
-    this.#recoveries.push(run.first.at);
     this.#commit(entry);
+    if (this.#failure === null) this.#recoveries.push(run.first.at);
   }
 
   /** What is wrong with a record that stands after the last verified line, or null. */
@@ -359,8 +370,9 @@ export class ChainVerifier {
   #commit(entry: Entry): void {
     const { record } = entry;
     if (record === null) throw new Error("only a record can be verified");
-    const anchor = Object.values(this.#anchors).find((anchor) => anchor?.seq === record.seq);
-    if (anchor && anchor.hash !== entry.hash) {
+    const contradicts = (anchor: Anchor | null) =>
+      anchor !== null && anchor.seq === record.seq && anchor.hash !== entry.hash;
+    if (Object.values(this.#anchors).some(contradicts)) {
       return this.#fail(entry.at, `head: record ${record.seq} has another hash than the one noted`);
     }
     if (this.#headEntry?.record && record.time < this.#headEntry.record.time) {

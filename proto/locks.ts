@@ -83,7 +83,7 @@ export function ctlLock(places: CtlPlaces): Lock {
  * Without `--cached-only` and `--deny-import` a process with no permission at all still reaches the
  * network through `import()` of an `npm:` or `https:` address.
  */
-const ALWAYS = ["--no-prompt", "--cached-only", "--deny-import", "--frozen"] as const;
+export const ALWAYS = ["--no-prompt", "--cached-only", "--deny-import", "--frozen"] as const;
 
 /** The flags of `lock` as `deno run` takes them. */
 export function denoFlags(lock: Lock): string[] {
@@ -131,8 +131,12 @@ export function forbidden(lock: Lock, layout: Layout): Question[] {
     ...[layout.brokerSocket, layout.adminSocket, layout.loopSocket],
     ...[...lock.read, ...lock.write].map(directoryOf),
   ];
+  // The runtime takes /a//b/ for /a/b, and so must this.
+  const plain = (path: string) => path.replace(/\/+/g, "/").replace(/(?<=.)\/$/, "");
   const within = (path: string, allowed: readonly string[]) =>
-    allowed.some((place) => path === place || path.startsWith(`${place === "/" ? "" : place}/`));
+    allowed.map(plain).some((place) =>
+      plain(path) === place || plain(path).startsWith(`${place === "/" ? "" : place}/`)
+    );
   const sockets = [layout.brokerSocket, layout.adminSocket, layout.loopSocket];
   return [
     ...names.map((name) => ({ name })),

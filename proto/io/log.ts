@@ -1,4 +1,5 @@
 /** Messages for people: stderr, the program's name before them (design, "Words"). */
+import { display } from "../escape.ts";
 
 const encoder = new TextEncoder();
 
@@ -19,4 +20,14 @@ export function say(program: string, ...lines: readonly string[]): void {
 /** The end of every message of a state that refuses. */
 export function runbook(anchor: string): string {
   return `see docs/runbook.md#${anchor}`;
+}
+
+/** An error with what caused it, on one line, as data. */
+export function causes(error: unknown): string {
+  const parts: string[] = [];
+  for (let at = error; at !== undefined && at !== null && parts.length < 5;) {
+    parts.push(at instanceof Error ? at.message : String(at));
+    at = at instanceof Error ? at.cause : null;
+  }
+  return display(parts.join(": "));
 }

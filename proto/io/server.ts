@@ -35,6 +35,8 @@ export interface ServerOptions<S extends SocketName> {
   readonly socket: S;
   /** How long a client may take to read an answer, in milliseconds. */
   readonly sendTimeoutMs: number;
+  /** How long a client may take to send its request, in milliseconds; 10 s unless given. */
+  readonly requestTimeoutMs?: number;
   /** Answers one request. What it throws is answered with `internal` and handed to `failed`. */
   handle(request: Message<RequestKind<S>>, exchange: Exchange): Promise<void>;
   /** A known kind on the wrong socket. */
@@ -59,7 +61,9 @@ export function serve<S extends SocketName>(options: ServerOptions<S>): Server {
   async function acceptAll(): Promise<void> {
     while (!stopped) {
       try {
-        admit(new FrameConnection(await listener.accept(), MAX_REQUEST_BYTES));
+        const connection = new FrameConnection(await listener.accept(), MAX_REQUEST_BYTES);
+        if (stopped) connection.close();
+        else admit(connection);
       } catch (error) {
         if (stopped) return;
         options.failed(error);
@@ -93,7 +97,7 @@ export function serve<S extends SocketName>(options: ServerOptions<S>): Server {
   }
 
   async function converse(connection: FrameConnection): Promise<void> {
-    const received = await connection.receive(REQUEST_TIMEOUT_MS);
+    const received = await connection.receive(options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS);
     if (!waiting.delete(connection) || received.status === "gone") return;
     if (received.status === "too_large") {
       return await refuse(connection, "too_large", "a request is at most 1 MiB");

@@ -12,6 +12,14 @@ function isHeld(question: Question): boolean {
   return question.name === "import" ? state !== "denied" : state === "granted";
 }
 
+/**
+ * Gives up what no role has, for good. A permission for one program, library or fact of the system, such
+ * as `--allow-run=sh`, does not show when the runtime is asked for the whole: `tooWide` cannot see it.
+ */
+export function giveUpUnseen(): void {
+  for (const name of ["run", "ffi", "sys"] as const) Deno.permissions.revokeSync({ name });
+}
+
 /** What this process may do beyond `lock`, in words (contracts 1). Empty when it is locked. */
 export function tooWide(lock: Lock, layout: Layout): string[] {
   return [...new Set(forbidden(lock, layout).filter(isHeld).map(describe))];
