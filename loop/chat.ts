@@ -1,0 +1,171 @@
+/** The turns of all sessions: one connection of `loop.sock` is one turn (contracts 2, 7 and 8). */
+import { type SessionId, timestamp } from "../proto/ids.ts";
+import { causes } from "../proto/io/log.ts";
+import type { Exchange } from "../proto/io/server.ts";
+import type { Message, TurnEvent } from "../proto/messages.ts";
+import type { EntryOf } from "./entries.ts";
+import { messageOf, shorten } from "./events.ts";
+import { CoreUnreadable, readCore } from "./memory.ts";
+import type { Notices } from "./notices.ts";
+import { systemPrompt } from "./prompt.ts";
+import {
+  MAX_LOG_BYTES,
+  SessionLog,
+  SessionLogDamaged,
+  SessionLogTooLong,
+  SessionLogUnavailable,
+} from "./session_log.ts";
+import { ModelError } from "./stream.ts";
+import { Turn, type TurnEnd, type TurnPorts } from "./turn.ts";
+
+export interface ChatPorts extends TurnPorts {
+  /** `<home>/loop/sessions`, which exists. */
+  readonly sessions: string;
+  /** `<home>/memory/core.md`, which may be missing. */
+  readonly core: string;
+  readonly notices: Notices;
+  /** Letters and digits that no two sessions share. */
+  readonly random: () => string;
+}
+
+/** The client closed its connection before its turn had ended. */
+class ClientGone extends Error {}
+
+/** Why a turn failed is told in at most this many UTF-16 units. */
+const MAX_MESSAGE = 1000;
+
+type Emit = (event: TurnEvent) => Promise<void>;
+
+const failed = (message: string): TurnEnd => ({ outcome: "failed", message });
+
+export class Chats {
+  readonly #ports: ChatPorts;
+  readonly #busy = new Set<SessionId>();
+  readonly #running = new Set<Promise<void>>();
+
+  constructor(ports: ChatPorts) {
+    this.#ports = ports;
+  }
+
+  /** Answers one `chat`: `session` first, then what happens, then `done` or `failed`. */
+  async handle(request: Message<"chat">, exchange: Exchange): Promise<void> {
+    const turn = this.#handle(request, exchange);
+    this.#running.add(turn);
+    try {
+      await turn;
+    } finally {
+      this.#running.delete(turn);
+    }
+  }
+
+  /** Resolves once every turn that is running has ended. */
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.#running);
+  }
+
+  async #handle({ body }: Message<"chat">, exchange: Exchange): Promise<void> {
+    const session = body.session ?? `chat-${this.#ports.now()}-${this.#ports.random()}`;
+    const gone = new AbortController();
+    const leave = () => gone.abort(new ClientGone());
+    void exchange.whenGone().then(leave);
+    const emit: Emit = async (event) => {
+      if (!await exchange.send(messageOf(event))) leave();
+      gone.signal.throwIfAborted();
+    };
+    try {
+      await emit({ type: "session", session });
+      const end = await this.#exclusively(session, body.text, emit, gone.signal);
+      await emit(
+        end.outcome === "done" ? { type: "done" } : { type: "failed", message: end.message },
+      );
+    } catch (error) {
+      if (!(error instanceof ClientGone)) throw error;
+    }
+  }
+
+  async #exclusively(
+    session: SessionId,
+    text: string,
+    emit: Emit,
+    signal: AbortSignal,
+  ): Promise<TurnEnd> {
+    if (this.#busy.has(session)) return failed("the session is busy with another turn");
+    this.#busy.add(session);
+    try {
+      return await this.#turn(session, text, emit, signal);
+    } catch (error) {
+      return this.#explain(session, error);
+    } finally {
+      this.#busy.delete(session);
+    }
+  }
+
+  async #turn(
+    session: SessionId,
+    text: string,
+    emit: Emit,
+    signal: AbortSignal,
+  ): Promise<TurnEnd> {
+    const { sessions, now, notices } = this.#ports;
+    const log = await SessionLog.open(sessions, session, now, () => this.#start(session));
+    try {
+      notices.sessionGood(session);
+      if (log.recovered !== null) notices.sessionRecovered(session, log.recovered.bytes);
+      const end = await this.#run(new Turn(this.#ports, session, log, emit, signal), text, log);
+      const message = end.outcome === "failed" ? end.message : null;
+      await log.append({ type: "end", time: this.#time(), outcome: end.outcome, message });
+      return end;
+    } finally {
+      await log.close();
+    }
+  }
+
+  /** Runs `turn`; what the model server does wrong is an end of it like others. */
+  async #run(turn: Turn, text: string, log: SessionLog): Promise<TurnEnd> {
+    try {
+      return await turn.run(text);
+    } catch (error) {
+      if (error instanceof ModelError) return failed(shorten(causes(error), MAX_MESSAGE));
+      if (error instanceof ClientGone) {
+        const outcome = "interrupted" as const;
+        await log.append({ type: "end", time: this.#time(), outcome, message: null });
+      }
+      throw error;
+    }
+  }
+
+  /** The first entry of a new session. Throws `CoreUnreadable`. */
+  #start(session: SessionId): EntryOf<"start"> {
+    const core = readCore(this.#ports.core);
+    this.#ports.notices.coreRead();
+    return { type: "start", time: this.#time(), session, system: systemPrompt(core) };
+  }
+
+  /** What keeps a session from going on, told to its client and to the operator. */
+  #explain(session: SessionId, error: unknown): TurnEnd {
+    const { notices } = this.#ports;
+    if (error instanceof ClientGone) throw error;
+    if (error instanceof SessionLogDamaged) {
+      notices.sessionDamaged(session, error);
+      return failed("this session's log is damaged; the operator of loopd has been told");
+    }
+    if (error instanceof SessionLogTooLong) {
+      const limit = `${MAX_LOG_BYTES / (1024 * 1024)} MiB`;
+      return failed(`this session's log is longer than ${limit}; start a new session`);
+    }
+    if (error instanceof SessionLogUnavailable) {
+      notices.sessionUnavailable(session, error);
+      return failed("this session's log cannot be used; the operator of loopd has been told");
+    }
+    if (error instanceof CoreUnreadable) {
+      notices.coreUnreadable(error);
+      return failed("memory/core.md cannot be read; the operator of loopd has been told");
+    }
+    notices.internal(error);
+    return failed("an internal error; the log of loopd says more");
+  }
+
+  #time() {
+    return timestamp(this.#ports.now());
+  }
+}

@@ -1,0 +1,127 @@
+/** `loopd`: the command line, and the start behind its locks. */
+import { parseArgs } from "node:util";
+import { ConfigError } from "../proto/io/config_file.ts";
+import { causes, runbook, say } from "../proto/io/log.ts";
+import { DENO_VERSION, giveUpUnseen, tooWide } from "../proto/io/start.ts";
+import { display } from "../proto/escape.ts";
+import { assertNever } from "../proto/text.ts";
+import { lockOf, type LoopConfig, readLoopConfig } from "./config.ts";
+import { makeNotices } from "./notices.ts";
+import { type Running, start, type StartProblem } from "./serve.ts";
+
+const HELP = `loopd talks to the model, keeps the conversation and passes tool calls to brokerd
+
+usage: loopd serve [--config PATH]
+
+  --config PATH    the configuration (default /etc/boxmaker/loopd.toml, which may be missing)
+  --help           this text
+
+environment: BOXMAKER_HOME   the home where the configuration names none (default /var/lib/boxmaker)
+exit status: 0 stopped, 1 refused to start, 2 wrong usage`;
+
+function refuse(...lines: string[]): never {
+  say("loopd", ...lines);
+  Deno.exit(1);
+}
+
+function wrongUsage(problem: string): never {
+  say("loopd", problem, "see loopd --help");
+  Deno.exit(2);
+}
+
+/** The configuration file that the command line names, or null. */
+function readCommandLine(args: string[]): string | null {
+  try {
+    const { values, positionals } = parseArgs({
+      args,
+      allowPositionals: true,
+      options: { config: { type: "string" }, help: { type: "boolean", default: false } },
+    });
+    if (values.help) {
+      console.log(HELP);
+      Deno.exit(0);
+    }
+    if (positionals.length !== 1 || positionals[0] !== "serve") {
+      wrongUsage("the one command is serve");
+    }
+    return values.config ?? null;
+  } catch (error) {
+    wrongUsage(causes(error));
+  }
+}
+
+function readConfig(file: string | null): LoopConfig {
+  try {
+    return readLoopConfig(file, Deno.env.get("BOXMAKER_HOME"));
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    refuse(...error.message.split("\n"), runbook("config-invalid"));
+  }
+}
+
+function explain(problem: StartProblem, config: LoopConfig): never {
+  const server = display(config.llama.url);
+  switch (problem.status) {
+    case "already_running":
+      return refuse("loopd is already running", runbook("loopd-already-running"));
+    case "socket_place":
+      return refuse(problem.problem, runbook("socket-directory"));
+    case "selftest_failed":
+      return refuse(
+        `the self-test of the model server at ${server} failed: ${display(problem.problem)}`,
+        runbook("loopd-selftest-failed"),
+      );
+    case "runs_tools":
+      return refuse(
+        `the model server at ${server} runs tools itself: ${display(problem.tools.join(", "))}`,
+        `start it without them; ${runbook("llama-runs-tools")}`,
+      );
+    default:
+      return assertNever(problem);
+  }
+}
+
+async function main(): Promise<void> {
+  const file = readCommandLine(Deno.args);
+  if (Deno.version.deno !== DENO_VERSION) {
+    refuse(`needs Deno ${DENO_VERSION}, and this is ${Deno.version.deno}`, runbook("deno-version"));
+  }
+  const config = readConfig(file);
+  const wide = tooWide(lockOf(config), config.layout);
+  if (wide.length > 0) {
+    refuse(
+      ...wide.map((what) => `this process may ${what}, which it must not`),
+      runbook("permissions-too-wide"),
+    );
+  }
+  giveUpUnseen();
+  const notices = makeNotices();
+  // A bug in one turn must not end the others.
+  globalThis.addEventListener("unhandledrejection", (event) => {
+    event.preventDefault();
+    notices.internal(event.reason);
+  });
+  let running: Running | null = null;
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    // From here on, since the self-test may wait for a model that loads.
+    Deno.addSignalListener(signal, async () => {
+      const stopping = running?.stop();
+      // Whoever sends a second signal does not want to wait.
+      running = null;
+      await stopping;
+      notices.stopped();
+      Deno.exit(0);
+    });
+  }
+  let started: Running | StartProblem;
+  try {
+    started = await start(config, notices);
+  } catch (error) {
+    refuse(`cannot start: ${causes(error)}`, runbook("loopd-cannot-start"));
+  }
+  if (started.status !== "running") explain(started, config);
+  running = started;
+  notices.ready(config.loopSocket);
+}
+
+await main();

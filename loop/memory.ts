@@ -1,0 +1,51 @@
+/** `memory/core.md`, what the owner wants every new session to know (contracts 8). */
+import fs from "node:fs";
+import { fromUtf8 } from "../proto/text.ts";
+
+/** A larger one is unreadable, in bytes: it would fill the model's context. */
+export const MAX_CORE_BYTES = 256 * 1024;
+
+/** The file is there and cannot be used. */
+export class CoreUnreadable extends Error {}
+
+/** The text of the file at `path`, or null where there is none. Throws `CoreUnreadable`. */
+export function readCore(path: string): string | null {
+  try {
+    // Without following: a link to nothing is there.
+    Deno.lstatSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return null;
+    throw new CoreUnreadable(`${path} cannot be read`, { cause: error });
+  }
+  let bytes: Uint8Array | null;
+  try {
+    bytes = readRegularFile(path);
+  } catch (error) {
+    throw new CoreUnreadable(`${path} cannot be read`, { cause: error });
+  }
+  if (bytes === null) throw new CoreUnreadable(`${path} is not a regular file`);
+  if (bytes.length > MAX_CORE_BYTES) {
+    throw new CoreUnreadable(`${path} is larger than ${MAX_CORE_BYTES} bytes`);
+  }
+  const content = fromUtf8(bytes);
+  if (content === null) throw new CoreUnreadable(`${path} is not UTF-8`);
+  return content;
+}
+
+/** The file's bytes, of a larger one than allowed one byte too much; null where it is no regular file. */
+function readRegularFile(path: string): Uint8Array | null {
+  // Looked at first, since opening a device may do something; opened without waiting for a FIFO's writer.
+  if (!Deno.statSync(path).isFile) return null;
+  const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
+  try {
+    if (!fs.fstatSync(fd).isFile()) return null;
+    const buffer = new Uint8Array(MAX_CORE_BYTES + 1);
+    let size = 0;
+    for (let read = -1; read !== 0 && size < buffer.length; size += read) {
+      read = fs.readSync(fd, buffer, size, buffer.length - size, size);
+    }
+    return buffer.subarray(0, size);
+  } finally {
+    fs.closeSync(fd);
+  }
+}
