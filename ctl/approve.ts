@@ -1,0 +1,21 @@
+/** `bxctl approve ID` (specification 9). */
+import type { DecisionRecord } from "../proto/decisions.ts";
+import type { Admin } from "./admin.ts";
+import { answerJson, type Io, type Status } from "./io.ts";
+
+/** Approves; a call that is denied all the same was still answered: status 0. */
+export async function approve(
+  admin: Admin,
+  io: Io,
+  json: boolean,
+  approval: number,
+): Promise<Status> {
+  const outcome = await admin.approve(approval);
+  if (json) answerJson(io, { approval, answer: "approved", outcome });
+  else io.answer(`approved ${approval}: ${words(outcome)}\n`);
+  return 0;
+}
+
+function words(outcome: DecisionRecord): string {
+  return outcome.outcome === "denied" ? `denied (${outcome.reason})` : "runs";
+}

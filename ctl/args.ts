@@ -1,0 +1,270 @@
+/**
+ * The command line of `bxctl` (specification 9; contracts 6). One table of commands and options: what is
+ * parsed and what `--help` prints both come from it. Pure.
+ */
+import { parseArgs } from "node:util";
+import { Anchor } from "../proto/audit.ts";
+import { display } from "../proto/escape.ts";
+import { SessionId } from "../proto/ids.ts";
+import { unlockablePath } from "../proto/locks.ts";
+import { MAX_REASON_BYTES } from "../proto/messages.ts";
+import { assertNever, utf8Length } from "../proto/text.ts";
+import type { CtlOverrides } from "./config.ts";
+
+interface OptionSpec {
+  /** What stands for its value in the help; null for a switch. */
+  readonly value: string | null;
+  readonly about: string;
+}
+
+/** Every option of every command. */
+export const OPTIONS = {
+  session: { value: "ID", about: "go on with this session (default: a new one)" },
+  say: { value: "TEXT", about: "send this one message, print its turn and end" },
+  reason: { value: "TEXT", about: "why, for the audit log only; at most 1 KiB" },
+  expect: { value: "SEQ:HASH", about: "hold the log against a head that you kept elsewhere" },
+  json: { value: null, about: "print JSON: one document, for chat one event a line" },
+  home: { value: "PATH", about: "Boxmaker's home (default BOXMAKER_HOME, then /var/lib/boxmaker)" },
+  config: { value: "PATH", about: "the configuration (default /etc/boxmaker/bxctl.toml)" },
+  "admin-socket": { value: "PATH", about: "brokerd's socket for its owner" },
+  "loop-socket": { value: "PATH", about: "loopd's socket for its owner" },
+  help: { value: null, about: "print help and end" },
+  version: { value: null, about: "print the version and end" },
+} as const satisfies Record<string, OptionSpec>;
+export type OptionName = keyof typeof OPTIONS;
+
+/** The options that every command takes. */
+export const COMMON_OPTIONS = [
+  ...["json", "home", "config", "admin-socket", "loop-socket", "help"] as const,
+] as const satisfies readonly OptionName[];
+
+export interface CommandSpec {
+  readonly operand: string | null;
+  readonly options: readonly OptionName[];
+  readonly about: string;
+}
+
+export const COMMANDS = {
+  "chat": { operand: null, options: ["session", "say"], about: "talk with the model" },
+  "approvals": { operand: null, options: [], about: "list the calls that wait for your approval" },
+  "approvals show": { operand: "ID", options: [], about: "print one of them in full" },
+  "approve": {
+    operand: "ID",
+    options: [],
+    about: "let a waiting call run, if it is still allowed",
+  },
+  "refuse": { operand: "ID", options: ["reason"], about: "deny a waiting call" },
+  "grants check": { operand: null, options: [], about: "check the grant files" },
+  "audit verify": {
+    operand: null,
+    options: ["expect"],
+    about: "check that the audit log is whole",
+  },
+} as const satisfies Record<string, CommandSpec>;
+export type CommandName = keyof typeof COMMANDS;
+
+/** A command with its values, checked. */
+export type Command =
+  | { readonly name: "chat"; readonly session: SessionId | null; readonly say: string | null }
+  | { readonly name: "approvals" }
+  | { readonly name: "approvals show"; readonly approval: number }
+  | { readonly name: "approve"; readonly approval: number }
+  | { readonly name: "refuse"; readonly approval: number; readonly reason: string | null }
+  | { readonly name: "grants check" }
+  | { readonly name: "audit verify"; readonly expect: Anchor | null };
+
+/** What a command line asks for. */
+export type Invocation =
+  | {
+    readonly kind: "run";
+    readonly command: Command;
+    readonly json: boolean;
+    readonly places: CtlOverrides;
+  }
+  /** The help of one command, or with null of all. */
+  | { readonly kind: "help"; readonly command: CommandName | null }
+  | { readonly kind: "version" }
+  /** No argument at all. */
+  | { readonly kind: "nothing" }
+  | { readonly kind: "usage"; readonly problem: string; readonly hint: string };
+
+/** A command line that is not one. Its texts have been through `display`. */
+class UsageError extends Error {
+  readonly hint: string;
+  constructor(problem: string, hint: string) {
+    super(problem);
+    this.hint = hint;
+  }
+}
+
+/** Reads the arguments after the program's name. */
+export function readCommandLine(args: readonly string[]): Invocation {
+  if (args.length === 0) return { kind: "nothing" };
+  try {
+    return read(args);
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    return { kind: "usage", problem: error.message, hint: error.hint };
+  }
+}
+
+function read(args: readonly string[]): Invocation {
+  const { given, words } = split(args);
+  if (given.has("version")) return { kind: "version" };
+  if (given.has("help") && words.length === 0) return { kind: "help", command: null };
+  const name = findCommand(words);
+  if (given.has("help")) return { kind: "help", command: name };
+  const hint = hintFor(name);
+  const { operand, options }: CommandSpec = COMMANDS[name];
+  for (const option of given.keys()) {
+    const taken = [...options, ...COMMON_OPTIONS].includes(option);
+    if (!taken) throw new UsageError(`bxctl ${name} takes no --${option}`, hint);
+  }
+  const operands = words.slice(name.split(" ").length);
+  const extra = operands[operand === null ? 0 : 1];
+  if (extra !== undefined) {
+    throw new UsageError(`bxctl ${name} takes no further argument ${display(extra)}`, hint);
+  }
+  if (operand !== null && operands.length === 0) {
+    throw new UsageError(`bxctl ${name} needs the ${operand} of an approval`, hint);
+  }
+  return {
+    kind: "run",
+    command: commandOf(name, operands[0] ?? "", given, hint),
+    json: given.has("json"),
+    places: placesOf(given, hint),
+  };
+}
+
+type Given = ReadonlyMap<OptionName, string>;
+
+function isOption(name: string): name is OptionName {
+  return Object.hasOwn(OPTIONS, name);
+}
+
+/** Tells options with their values (a switch's is "") from the other words. */
+function split(args: readonly string[]): { given: Given; words: string[] } {
+  const hint = hintFor(null);
+  const types = Object.entries(OPTIONS).map(([name, { value }]) =>
+    [name, { type: value === null ? "boolean" : "string" } as const] as const
+  );
+  const { tokens } = parseArgs({
+    args: [...args],
+    options: { ...Object.fromEntries(types), help: { type: "boolean", short: "h" } },
+    allowPositionals: true,
+    // The tokens are checked here, in words of our own and with what was typed escaped.
+    strict: false,
+    tokens: true,
+  });
+  const given = new Map<OptionName, string>();
+  const words: string[] = [];
+  for (const token of tokens) {
+    if (token.kind === "positional") words.push(token.value);
+    if (token.kind !== "option") continue;
+    const { name, rawName, value, inlineValue } = token;
+    if (!isOption(name)) throw new UsageError(`unknown option ${display(rawName)}`, hint);
+    const spec: OptionSpec = OPTIONS[name];
+    if (spec.value === null) {
+      if (value !== undefined) throw new UsageError(`--${name} takes no value`, hint);
+      given.set(name, "");
+      continue;
+    }
+    if (value === undefined) throw new UsageError(`--${name} needs a value: ${spec.value}`, hint);
+    if (!inlineValue && value.length > 1 && value.startsWith("-")) {
+      const example = `--${name}=${display(value)}`;
+      throw new UsageError(`--${name} needs a value`, `if ${display(value)} is it: ${example}`);
+    }
+    if (given.has(name)) throw new UsageError(`--${name} is given twice`, hint);
+    given.set(name, value);
+  }
+  return { given, words };
+}
+
+function hintFor(name: CommandName | null): string {
+  return name === null ? "see bxctl --help" : `see bxctl ${name} --help`;
+}
+
+/** The command that `words` begin with; of two, the one of more words. */
+function findCommand(words: readonly string[]): CommandName {
+  const names = Object.keys(COMMANDS) as CommandName[];
+  const longestFirst = names.sort((a, b) => b.split(" ").length - a.split(" ").length);
+  const found = longestFirst.find((name) => name.split(" ").every((word, i) => words[i] === word));
+  if (found !== undefined) return found;
+  const [first] = words;
+  if (first === undefined) throw new UsageError("no command is given", hintFor(null));
+  const similar = names.find((name) => name.split(" ")[0] === first);
+  const typed = display(similar === undefined ? first : words.slice(0, 2).join(" "));
+  throw new UsageError(
+    `unknown command ${typed}`,
+    similar === undefined ? hintFor(null) : `did you mean bxctl ${similar}?`,
+  );
+}
+
+function commandOf(name: CommandName, operand: string, given: Given, hint: string): Command {
+  const bad = (problem: string) => new UsageError(problem, hint);
+  const approval = () => {
+    const number = /^(0|[1-9]\d*)$/.test(operand) ? Number(operand) : NaN;
+    if (!Number.isSafeInteger(number)) {
+      throw bad(`${display(operand)} is not the ID of an approval`);
+    }
+    return number;
+  };
+  switch (name) {
+    case "chat": {
+      const session = given.get("session") ?? null;
+      const say = given.get("say") ?? null;
+      if (session !== null && !SessionId.safeParse(session).success) {
+        throw bad(`--session: ${display(session)} is not 1 to 64 of a-z, 0-9 and -`);
+      }
+      if (say === "") throw bad("--say: the text is empty");
+      if (say?.isWellFormed() === false) throw bad("--say: the text is not UTF-8");
+      return { name, session, say };
+    }
+    case "refuse": {
+      const reason = given.get("reason") ?? null;
+      if (reason !== null && utf8Length(reason) > MAX_REASON_BYTES) {
+        throw bad(`--reason: over ${MAX_REASON_BYTES} bytes`);
+      }
+      if (reason?.isWellFormed() === false) throw bad("--reason: the text is not UTF-8");
+      return { name, approval: approval(), reason };
+    }
+    case "audit verify":
+      return {
+        name,
+        expect: given.has("expect") ? anchorOf(given.get("expect") ?? "", hint) : null,
+      };
+    case "approvals show":
+    case "approve":
+      return { name, approval: approval() };
+    case "approvals":
+    case "grants check":
+      return { name };
+    default:
+      return assertNever(name);
+  }
+}
+
+function anchorOf(value: string, hint: string): Anchor {
+  const [, seq, hash] = /^(0|[1-9]\d*):([0-9a-f]{64})$/.exec(value) ?? [];
+  const anchor = Anchor.safeParse({ seq: Number(seq), hash });
+  if (anchor.success) return anchor.data;
+  const form = "is not SEQ:HASH, a number and 64 lowercase hex digits";
+  throw new UsageError(`--expect: ${display(value)} ${form}`, hint);
+}
+
+function placesOf(given: Given, hint: string): CtlOverrides {
+  const place = (name: "config" | "home" | "admin-socket" | "loop-socket") => {
+    const path = given.get(name);
+    const problem = path === undefined ? null : unlockablePath(path);
+    if (problem !== null) {
+      throw new UsageError(`--${name}: ${display(path ?? "")} ${problem}`, hint);
+    }
+    return path;
+  };
+  return {
+    config: place("config"),
+    home: place("home"),
+    "admin-socket": place("admin-socket"),
+    "loop-socket": place("loop-socket"),
+  };
+}

@@ -1,0 +1,37 @@
+/** The one question: `approve 41? [y/N] ` (specification 9; contracts 4). */
+import type { Io } from "./io.ts";
+import type { Keyboard } from "./keyboard.ts";
+import { notices } from "./notices.ts";
+
+/** `withdrawn`: the approval ended otherwise before the owner answered. */
+export type Answer = "yes" | "no" | "withdrawn";
+
+/**
+ * Asks on stderr, and reads one line that was typed after the question was there. Only `y` is yes.
+ * `ended` is aborted once the approval has ended otherwise.
+ */
+export async function askToApprove(
+  approval: number,
+  keyboard: Keyboard,
+  io: Io,
+  ended: AbortSignal,
+): Promise<Answer> {
+  if (await keyboard.discard()) io.tell(...notices.discarded());
+  if (ended.aborted) return "withdrawn";
+  io.prompt(`approve ${approval}? [y/N] `);
+  const input = await keyboard.line(ended);
+  switch (input.kind) {
+    case "line":
+      return input.text === "y" ? "yes" : "no";
+    case "not_utf8":
+      return "no";
+    case "end":
+      io.prompt("\n");
+      return "no";
+    case "withdrawn":
+      io.prompt("\n");
+      // A late answer must not become the next line of the chat.
+      await keyboard.discard();
+      return "withdrawn";
+  }
+}

@@ -1,0 +1,129 @@
+/**
+ * Reads an audit log from its directory (contracts 5, items 5 and 8). Opens for reading only and holds
+ * no more than one line at a time, so that it may run on a log of any size while brokerd writes it.
+ */
+import fs from "node:fs";
+import { type Anchor, HEAD_BYTES, isAuditFileName, parseHead } from "../proto/audit.ts";
+import { type ChainReport, ChainVerifier } from "../proto/chain.ts";
+import { LineSplitter } from "../proto/lines.ts";
+import { messageOf, notAllowed } from "./notices.ts";
+
+const CHUNK_BYTES = 64 * 1024;
+/** A head.json that differs at every look is brokerd's at work; nothing else is waited for. */
+const MOST_LOOKS = 10;
+
+/**
+ * Verifies the log in `directory`, against its `head.json` and, where given, against `expected`. Throws
+ * `Failed` where this process lacks the permission to read it.
+ */
+export function verifyLog(directory: string, expected: Anchor | null): ChainReport {
+  return settled(() => look(directory, expected));
+}
+
+/**
+ * What looking gives, at the first look unless a head does not match: head.json may have been read while
+ * brokerd rewrote it, so that counts only once it was seen twice in a row (contracts 5.8).
+ */
+export function settled(look: () => ChainReport): ChainReport {
+  let report = look();
+  for (let looks = 1; isOfHead(report) && looks < MOST_LOOKS; looks += 1) {
+    const before = report;
+    report = look();
+    if (sameFailure(before, report)) break;
+  }
+  return report;
+}
+
+/** The failure of a head begins with that word (contracts 5.8). */
+function isOfHead({ failure }: ChainReport): boolean {
+  return failure !== null && failure.what.startsWith("head");
+}
+
+function sameFailure(a: ChainReport, b: ChainReport): boolean {
+  return a.failure?.file === b.failure?.file && a.failure?.line === b.failure?.line &&
+    a.failure?.what === b.failure?.what;
+}
+
+function look(directory: string, expected: Anchor | null): ChainReport {
+  // head.json first: it may lag behind the log, so what it names is there once the log is read.
+  const verifier = new ChainVerifier({ head: readHead(directory), expected });
+  const bareName = directory.slice(directory.lastIndexOf("/") + 1);
+  const names = attempt(directory, () => namesIn(directory));
+  if (!names.ok) {
+    verifier.unreadable(bareName, names.why);
+    return verifier.finish();
+  }
+  for (const name of names.value) {
+    verifier.file(name);
+    const read = attempt(
+      `${directory}/${name}`,
+      () => eachLine(`${directory}/${name}`, (bytes, ended) => verifier.line(bytes, ended)),
+    );
+    if (!read.ok) {
+      verifier.unreadable(name, read.why);
+      break;
+    }
+  }
+  return verifier.finish();
+}
+
+function namesIn(directory: string): string[] {
+  return [...Deno.readDirSync(directory)].map(({ name }) => name).filter(isAuditFileName).sort();
+}
+
+type Attempt<T> = { readonly ok: true; readonly value: T } | {
+  readonly ok: false;
+  readonly why: string;
+};
+
+/** Does what may fail because of what stands at `path`. Throws `Failed` where a permission is missing. */
+function attempt<T>(path: string, run: () => T): Attempt<T> {
+  try {
+    return { ok: true, value: run() };
+  } catch (error) {
+    if (error instanceof Deno.errors.NotCapable) throw notAllowed(path);
+    return { ok: false, why: `cannot be read: ${messageOf(error)}` };
+  }
+}
+
+/** Opens a regular file, following links and never waiting for the other end of a FIFO. */
+function openFile(path: string): number {
+  const { O_RDONLY, O_NONBLOCK } = fs.constants;
+  const file = fs.openSync(path, O_RDONLY | O_NONBLOCK);
+  if (fs.fstatSync(file).isFile()) return file;
+  fs.closeSync(file);
+  throw new Error("not a regular file");
+}
+
+function eachLine(path: string, take: (bytes: Uint8Array, ended: boolean) => void): void {
+  const file = openFile(path);
+  try {
+    const splitter = new LineSplitter();
+    const chunk = new Uint8Array(CHUNK_BYTES);
+    while (true) {
+      const count = fs.readSync(file, chunk, 0, chunk.length, null);
+      if (count === 0) break;
+      for (const line of splitter.push(chunk.subarray(0, count))) take(line.bytes, line.ended);
+    }
+    const rest = splitter.end();
+    if (rest !== null) take(rest.bytes, rest.ended);
+  } finally {
+    fs.closeSync(file);
+  }
+}
+
+/** What `head.json` says; null for none, and for anything but exactly what brokerd writes. */
+function readHead(directory: string): Anchor | null {
+  const path = `${directory}/head.json`;
+  const read = attempt(path, () => {
+    const file = openFile(path);
+    try {
+      const bytes = new Uint8Array(HEAD_BYTES + 1);
+      const count = fs.readSync(file, bytes, 0, bytes.length, null);
+      return parseHead(bytes.subarray(0, count));
+    } finally {
+      fs.closeSync(file);
+    }
+  });
+  return read.ok ? read.value : null;
+}

@@ -1,0 +1,169 @@
+/** `bxctl chat` (specification 9; contracts 4 and 6). */
+import type { SessionId } from "../proto/ids.ts";
+import type { Body, PendingApproval, TurnEvent } from "../proto/messages.ts";
+import { assertNever } from "../proto/text.ts";
+import type { Admin } from "./admin.ts";
+import { approve } from "./approve.ts";
+import { askToApprove } from "./ask.ts";
+import { approvalBlock } from "./block.ts";
+import { answerJson, type Io, reportFailure, type Status } from "./io.ts";
+import type { Keyboard } from "./keyboard.ts";
+import { Failed, notices } from "./notices.ts";
+import { Printer } from "./printer.ts";
+import { refuse } from "./refuse.ts";
+import { Turn } from "./turn.ts";
+
+export interface ChatOptions {
+  readonly loopSocket: string;
+  /** To go on with; null for a new one. */
+  readonly session: SessionId | null;
+  /** The one message to send; null for a chat. */
+  readonly say: string | null;
+  readonly json: boolean;
+}
+
+type ApprovalPending = Extract<TurnEvent, { type: "approval_pending" }>;
+
+/** Talks with the model. Throws `Failed` where loopd cannot be reached. */
+export async function chat(
+  options: ChatOptions,
+  admin: Admin,
+  keyboard: Keyboard,
+  io: Io,
+): Promise<Status> {
+  const conversation = new Conversation(options, admin, keyboard, io);
+  return options.say === null
+    ? await conversation.run()
+    : await conversation.turn(options.say)
+    ? 0
+    : 1;
+}
+
+class Conversation {
+  readonly #options: ChatOptions;
+  readonly #admin: Admin;
+  readonly #keyboard: Keyboard;
+  readonly #io: Io;
+  readonly #printer: Printer;
+  /** The session of the turns so far; every further turn goes on with it. */
+  #session: SessionId | null;
+  #sessionTold = false;
+
+  constructor(options: ChatOptions, admin: Admin, keyboard: Keyboard, io: Io) {
+    this.#options = options;
+    this.#admin = admin;
+    this.#keyboard = keyboard;
+    this.#io = io;
+    this.#printer = new Printer(io);
+    this.#session = options.session;
+  }
+
+  /** A turn for each line, until the input ends. */
+  async run(): Promise<Status> {
+    while (true) {
+      if (this.#keyboard.isTerminal) this.#io.prompt("> ");
+      const input = await this.#keyboard.line();
+      switch (input.kind) {
+        case "line":
+          if (input.text.trim() !== "") await this.#turnOfMany(input.text);
+          break;
+        case "not_utf8":
+          this.#io.tell(...notices.notUtf8());
+          break;
+        default:
+          if (this.#keyboard.isTerminal) this.#io.prompt("\n");
+          return 0;
+      }
+    }
+  }
+
+  /** A turn that went wrong does not end the chat, unless the next one cannot go better. */
+  async #turnOfMany(text: string): Promise<void> {
+    try {
+      await this.turn(text);
+    } catch (error) {
+      if (!(error instanceof Failed)) throw error;
+      if (error.code === "unreachable" || error.code === "no_permission") throw error;
+      reportFailure(this.#io, error, this.#options.json);
+    }
+  }
+
+  /** Sends `text` and prints the turn; whether that came to its end. */
+  async turn(text: string): Promise<boolean> {
+    const turn = await Turn.start(this.#options.loopSocket, this.#session, text);
+    try {
+      let last: TurnEvent | null = null;
+      for (let event = await turn.next(); event !== null; event = await turn.next()) {
+        if (event.type === "session") this.#session = event.session;
+        if (this.#options.json) answerJson(this.#io, event);
+        else await this.#show(event, turn);
+        last = event;
+      }
+      return last?.type === "done";
+    } finally {
+      turn.close();
+      this.#printer.endLine();
+    }
+  }
+
+  async #show(event: Body<"turn_event">, turn: Turn): Promise<void> {
+    switch (event.type) {
+      case "session":
+        if (!this.#sessionTold) this.#io.tell(...notices.session(event.session));
+        this.#sessionTold = true;
+        return;
+      case "text":
+      case "reasoning":
+        return this.#printer.prose(event);
+      case "tool_call":
+        return this.#printer.call(event);
+      case "tool_result":
+        return this.#printer.result(event);
+      case "approval_pending":
+        return await this.#showApproval(event, turn);
+      case "done":
+        return this.#printer.endLine();
+      case "failed":
+        this.#printer.endLine();
+        return this.#io.tell(...notices.turnFailed(event.message));
+      default:
+        return assertNever(event);
+    }
+  }
+
+  /** Prints the waiting call as brokerd has it, since loopd's word is not enough to approve on. */
+  async #showApproval(event: ApprovalPending, turn: Turn): Promise<void> {
+    const { approval } = event;
+    let item: PendingApproval | undefined;
+    try {
+      item = (await this.#admin.approvals()).find((item) => item.approval === approval);
+    } catch (error) {
+      if (!(error instanceof Failed)) throw error;
+      this.#printer.pending(event);
+      return this.#io.tell(...error.lines, ...notices.leftPending(approval));
+    }
+    if (item === undefined) {
+      this.#printer.pending(event);
+      return this.#io.tell(...notices.notPending(approval));
+    }
+    const block = approvalBlock(item, this.#io.now(), true);
+    this.#printer.lines(block);
+    const asks = this.#keyboard.isTerminal && this.#options.say === null;
+    if (!asks) return this.#io.tell(...notices.leftPending(approval));
+    // Where stdout goes elsewhere, the owner must still see what is asked about.
+    if (!this.#io.terminal) this.#io.prompt(block);
+    await this.#ask(item, turn);
+  }
+
+  async #ask({ approval, call }: PendingApproval, turn: Turn): Promise<void> {
+    const answer = await askToApprove(approval, this.#keyboard, this.#io, turn.endOf(call));
+    try {
+      if (answer === "yes") await approve(this.#admin, this.#io, false, approval);
+      else if (answer === "no") await refuse(this.#admin, this.#io, false, approval, null);
+      else this.#io.tell(...notices.withdrawn(approval));
+    } catch (error) {
+      if (!(error instanceof Failed)) throw error;
+      this.#io.tell(...error.lines);
+    }
+  }
+}

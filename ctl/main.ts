@@ -1,0 +1,138 @@
+/** `bxctl`: the command line, and one command behind its locks. */
+import { ConfigError } from "../proto/io/config_file.ts";
+import { DENO_VERSION, giveUpUnseen, tooWide } from "../proto/io/start.ts";
+import { assertNever } from "../proto/text.ts";
+import { Admin } from "./admin.ts";
+import { listApprovals, showApproval } from "./approvals.ts";
+import { approve } from "./approve.ts";
+import { type Command, readCommandLine } from "./args.ts";
+import { verifyAudit } from "./audit_verify.ts";
+import { chat } from "./chat.ts";
+import { type CtlConfig, type CtlOverrides, lockOf, readCtlConfig } from "./config.ts";
+import { checkGrants } from "./grants_check.ts";
+import { helpText } from "./help.ts";
+import { type Io, OutputGone, realIo, reportFailure, type Status } from "./io.ts";
+import { Keyboard } from "./keyboard.ts";
+import { Failed, notAllowed, notices } from "./notices.ts";
+import { refuse } from "./refuse.ts";
+
+/** Signals that end a chat, with their numbers: the exit status is 128 more. */
+const SIGNALS = [["SIGHUP", 1], ["SIGINT", 2], ["SIGTERM", 15]] as const;
+const VERSION = "bxctl m3a";
+
+function environment(name: "BOXMAKER_HOME" | "NO_COLOR" | "TERM"): string | undefined {
+  try {
+    return Deno.env.get(name);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotCapable) throw notAllowed(`the variable ${name}`);
+    throw error;
+  }
+}
+
+function readConfig(places: CtlOverrides): CtlConfig {
+  try {
+    return readCtlConfig(places, environment("BOXMAKER_HOME"));
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    if (error.cause instanceof Deno.errors.NotCapable) throw notAllowed("its configuration");
+    throw new Failed("config_invalid", notices.config(error.message), error);
+  }
+}
+
+/** Throws `Failed` unless this is the right runtime, and locked. */
+function checkRuntime(config: CtlConfig): void {
+  const { deno } = Deno.version;
+  if (deno !== DENO_VERSION) {
+    throw new Failed("deno_version", notices.denoVersion(DENO_VERSION, deno));
+  }
+  const wide = tooWide(lockOf(config), config.layout);
+  if (wide.length > 0) throw new Failed("permissions_too_wide", notices.tooWide(wide));
+  giveUpUnseen();
+}
+
+/** Ctrl-C while the terminal is being emptied must not leave it without its echo. */
+function openKeyboard(): Keyboard {
+  const keyboard = new Keyboard(Deno.stdin);
+  for (const [signal, number] of SIGNALS) {
+    Deno.addSignalListener(signal, () => {
+      keyboard.restore();
+      Deno.exit(128 + number);
+    });
+  }
+  return keyboard;
+}
+
+async function run(command: Command, config: CtlConfig, io: Io, json: boolean): Promise<Status> {
+  const admin = new Admin(config.adminSocket);
+  switch (command.name) {
+    case "chat": {
+      const options = { ...command, loopSocket: config.loopSocket, json };
+      return await chat(options, admin, openKeyboard(), io);
+    }
+    case "approvals":
+      return await listApprovals(admin, io, json);
+    case "approvals show":
+      return await showApproval(admin, io, json, command.approval);
+    case "approve":
+      return await approve(admin, io, json, command.approval);
+    case "refuse":
+      return await refuse(admin, io, json, command.approval, command.reason);
+    case "grants check":
+      return await checkGrants(admin, io, json);
+    case "audit verify":
+      return verifyAudit(config.layout.audit, io, json, command.expect);
+    default:
+      return assertNever(command);
+  }
+}
+
+async function main(args: readonly string[]): Promise<Status> {
+  const invocation = readCommandLine(args);
+  const plain = realIo(true);
+  switch (invocation.kind) {
+    case "help":
+      plain.answer(helpText(invocation.command));
+      return 0;
+    case "nothing":
+      plain.answer(helpText(null));
+      return 2;
+    case "version":
+      plain.answer(`${VERSION} (deno ${Deno.version.deno})\n`);
+      return 0;
+    case "usage":
+      plain.tell(...notices.usage(invocation.problem, invocation.hint));
+      return 2;
+    case "run":
+      break;
+    default:
+      return assertNever(invocation);
+  }
+  const { command, json, places } = invocation;
+  try {
+    const config = readConfig(places);
+    checkRuntime(config);
+    const colours = !environment("NO_COLOR") && environment("TERM") !== "dumb";
+    return await run(command, config, realIo(!colours), json);
+  } catch (error) {
+    if (!(error instanceof Failed)) throw error;
+    reportFailure(plain, error, json);
+    return 1;
+  }
+}
+
+/** Whatever went wrong is told in words: never a stack trace for an input. */
+async function guarded(args: readonly string[]): Promise<Status> {
+  try {
+    return await main(args);
+  } catch (error) {
+    const io = realIo(true);
+    if (!(error instanceof OutputGone)) io.tell(...notices.internal(error));
+    // Whoever closed stdout, as head does, has read enough and knows.
+    else if (!(error.cause instanceof Deno.errors.BrokenPipe)) {
+      io.tell(...notices.outputGone(error.cause));
+    }
+    return 1;
+  }
+}
+
+Deno.exit(await guarded(Deno.args));

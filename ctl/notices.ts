@@ -1,0 +1,133 @@
+/** Everything that `bxctl` says to its owner beside its answers, with what helps next. */
+import { display } from "../proto/escape.ts";
+import { ClientError } from "../proto/io/client.ts";
+import { runbook } from "../proto/io/log.ts";
+import type { Body } from "../proto/messages.ts";
+import { assertNever } from "../proto/text.ts";
+
+/**
+ * A command that could not be done: exit status 1. `lines` are for people, with every text that is not
+ * the program's own escaped; `code` is for `--json`.
+ */
+export class Failed extends Error {
+  readonly code: string;
+  readonly lines: readonly string[];
+  constructor(code: string, lines: readonly string[], cause?: unknown) {
+    super(lines.join("; "), { cause });
+    this.code = code;
+    this.lines = lines;
+  }
+}
+
+export type Daemon = "brokerd" | "loopd";
+
+const DAEMONS = {
+  brokerd: { task: "deno task broker", entry: runbook("broker-unavailable") },
+  loopd: { task: "deno task loop", entry: runbook("loopd-unavailable") },
+} as const satisfies Record<Daemon, { task: string; entry: string }>;
+
+const FLAGS = "start bxctl with the flags that `deno task permissions bxctl` prints";
+
+/** The message of an error, on one line, as data. */
+export function messageOf(error: unknown): string {
+  return display(error instanceof Error ? error.message : String(error));
+}
+
+/** Why `daemon`, at the socket `path`, gave no answer. */
+export function noAnswer(daemon: Daemon, path: string, error: ClientError): Failed {
+  const { task, entry } = DAEMONS[daemon];
+  const socket = display(path);
+  const failed = (...lines: string[]) => new Failed(error.failure, lines, error);
+  switch (error.failure) {
+    case "unreachable": {
+      const { cause } = error;
+      const nobody = cause instanceof Deno.errors.NotFound ||
+        cause instanceof Deno.errors.ConnectionRefused;
+      return nobody
+        ? failed(
+          `${daemon} is not running: nobody listens on ${socket}`,
+          `start it with \`${daemon} serve\`, or from the sources with \`${task}\`; ${entry}`,
+        )
+        : failed(`cannot connect to ${daemon} at ${socket}: ${messageOf(cause)}`, entry);
+    }
+    case "no_permission":
+      return error.cause instanceof Deno.errors.NotCapable
+        ? failed(`started without leave to use ${socket}`, `${FLAGS}; ${entry}`)
+        : failed(
+          `this user may not use ${socket}`,
+          `run bxctl as the user that ${daemon} runs as; ${entry}`,
+        );
+    case "request_too_large":
+      return failed("the message is larger than 1 MiB and was not sent", "send it in parts");
+    case "closed":
+      return failed(
+        `${daemon} ended the connection before its answer was whole`,
+        `its own messages may say why; ${entry}`,
+      );
+    case "timeout":
+      return failed(`${daemon} did not answer in time`, `is it stopped or overloaded? ${entry}`);
+    case "bad_answer":
+      return failed(
+        `${daemon} gave an answer that bxctl does not understand`,
+        `are ${daemon} and bxctl of the same version? ${entry}`,
+      );
+    default:
+      return assertNever(error.failure);
+  }
+}
+
+/** There is no such approval, or no more. */
+export function noSuchApproval(approval: number): Failed {
+  return new Failed("no_such_approval", [
+    `no approval ${approval} is pending`,
+    "it was answered, or expired, or its call went away; see bxctl approvals",
+  ]);
+}
+
+/** Why `daemon` refused a request. `approval`: the one that the request was about. */
+export function refused(daemon: Daemon, error: Body<"error">, approval: number | null): Failed {
+  const { code, message } = error;
+  if (code === "no_such_approval" && approval !== null) return noSuchApproval(approval);
+  if (code === "audit_unavailable") {
+    return new Failed(code, ["brokerd cannot write the audit log", runbook("audit-unavailable")]);
+  }
+  const what = `${daemon} refused the request (${code}): ${display(message)}`;
+  return new Failed(code, [what, DAEMONS[daemon].entry]);
+}
+
+/** Reading `what` is not among the permissions of this process. */
+export function notAllowed(what: string): Failed {
+  return new Failed("no_permission", [`started without leave to read ${what}`, FLAGS]);
+}
+
+export const notices = {
+  usage: (problem: string, hint: string) => [problem, hint],
+  denoVersion: (wanted: string, found: string) => [
+    `needs Deno ${wanted}, and this is ${display(found)}`,
+    runbook("deno-version"),
+  ],
+  config: (problems: string) => [...problems.split("\n"), runbook("config-invalid")],
+  tooWide: (wide: readonly string[]) => [
+    ...wide.map((what) => `this process may ${display(what)}, which it must not`),
+    runbook("permissions-too-wide"),
+  ],
+  internal: (
+    error: unknown,
+  ) => [`an internal error: ${messageOf(error)}`, runbook("internal-error")],
+  outputGone: (error: unknown) => [`cannot write the answer: ${messageOf(error)}`],
+
+  grantProblems: () => [`every call is denied until this is fixed; ${runbook("grants-invalid")}`],
+  chainBroken: () => [`the audit log is not whole; ${runbook("audit-chain-broken")}`],
+
+  session: (session: string) => [
+    `session ${display(session)}; to go on with it: bxctl chat --session ${display(session)}`,
+  ],
+  turnFailed: (message: string) => [`the turn failed: ${display(message)}`],
+  notUtf8: () => ["that line is not UTF-8 and was not sent"],
+  leftPending: (approval: number) => [
+    `approval ${approval} waits: bxctl approve ${approval}, or bxctl refuse ${approval}`,
+  ],
+  notPending: (approval: number) => [`approval ${approval} is pending no more`],
+  withdrawn: (approval: number) => [`approval ${approval} ended without your answer`],
+  discarded: () => ["what was typed before the question was discarded"],
+} as const;

@@ -1,0 +1,138 @@
+/** What bxctl makes of a socket that gives no answer, or none that it understands. */
+import assert from "node:assert/strict";
+import { Admin } from "../../ctl/admin.ts";
+import { Failed, noAnswer } from "../../ctl/notices.ts";
+import { Turn } from "../../ctl/turn.ts";
+import { ClientError, type ClientFailure } from "../../proto/io/client.ts";
+import { CtlHome } from "../support/ctl.ts";
+import { forEach, within } from "../support/broker.ts";
+
+/** A socket at `path` that reads a line of each client, writes `bytes` and closes. */
+function answering(path: string, bytes: string): Disposable {
+  const listener = Deno.listen({ transport: "unix", path });
+  (async () => {
+    for await (const conn of listener) {
+      await conn.read(new Uint8Array(4096)).catch(() => null);
+      await conn.write(new TextEncoder().encode(bytes)).catch(() => 0);
+      conn.close();
+    }
+  })();
+  return { [Symbol.dispose]: () => listener.close() };
+}
+
+const frame = (kind: string, body: unknown, final = true) =>
+  JSON.stringify({ v: 1, kind, final, body }) + "\n";
+
+async function codeOf(work: Promise<unknown>): Promise<string> {
+  try {
+    await within("failure", work);
+  } catch (error) {
+    if (error instanceof Failed) return error.code;
+    throw error;
+  }
+  return "none";
+}
+
+Deno.test("an answer that breaks off or is no answer is told apart from one", async () => {
+  const cases: Record<string, { bytes: string; code: string }> = {
+    "an answer": { bytes: frame("approval_list", { items: [] }), code: "none" },
+    "nothing": { bytes: "", code: "closed" },
+    "half a frame": { bytes: frame("approval_list", { items: [] }).slice(0, -1), code: "closed" },
+    "no last frame": { bytes: frame("approval_list", { items: [] }, false), code: "closed" },
+    "another kind": { bytes: frame("ok", {}), code: "bad_answer" },
+    "another body": { bytes: frame("approval_list", { items: [1] }), code: "bad_answer" },
+    "no frame": { bytes: "HTTP/1.1 400 Bad Request\r\n", code: "bad_answer" },
+    "another version": {
+      bytes: frame("approval_list", { items: [] }).replace('"v":1', '"v":2'),
+      code: "bad_answer",
+    },
+  };
+  await forEach(cases, async ({ bytes, code }) => {
+    using home = new CtlHome();
+    using _socket = answering(home.layout.adminSocket, bytes);
+    assert.equal(await codeOf(new Admin(home.layout.adminSocket).approvals()), code);
+  });
+});
+
+Deno.test("a turn ends with done or failed and with nothing else", async () => {
+  const session = frame("turn_event", { type: "session", session: "s1" }, false);
+  const cases: Record<string, { bytes: string; code: string }> = {
+    "done": { bytes: session + frame("turn_event", { type: "done" }), code: "none" },
+    "failed": {
+      bytes: session + frame("turn_event", { type: "failed", message: "no model" }),
+      code: "none",
+    },
+    "a text that is final": {
+      bytes: session + frame("turn_event", { type: "text", text: "bye" }),
+      code: "bad_answer",
+    },
+    "done that is not final": {
+      bytes: session + frame("turn_event", { type: "done" }, false),
+      code: "bad_answer",
+    },
+    "no end": { bytes: session, code: "closed" },
+    "an error": { bytes: frame("error", { code: "internal", message: "x" }), code: "internal" },
+  };
+  await forEach(cases, async ({ bytes, code }) => {
+    using home = new CtlHome();
+    using _socket = answering(home.layout.loopSocket, bytes);
+    const turn = await Turn.start(home.layout.loopSocket, null, "hello");
+    const all = async () => {
+      while (await turn.next() !== null);
+    };
+    assert.equal(await codeOf(all()), code);
+    turn.close();
+  });
+});
+
+Deno.test("nobody there, no socket there and no way in are told apart", async () => {
+  using home = new CtlHome();
+  const path = home.layout.adminSocket;
+  const lines = async () => {
+    try {
+      await new Admin(path).approvals();
+    } catch (error) {
+      if (error instanceof Failed) return error.lines;
+    }
+    throw new Error("it was answered");
+  };
+  const notRunning = [
+    `brokerd is not running: nobody listens on ${path}`,
+    "start it with `brokerd serve`, or from the sources with `deno task broker`; " +
+    "see docs/runbook.md#broker-unavailable",
+  ];
+  assert.deepEqual(await lines(), notRunning);
+  // A socket that its daemon left behind.
+  Deno.listen({ transport: "unix", path }).close();
+  if (Deno.statSync(path).isSocket) assert.deepEqual(await lines(), notRunning);
+  Deno.removeSync(path);
+  Deno.writeTextFileSync(path, "no socket");
+  const [file] = await lines();
+  assert.match(file ?? "", /^(?:cannot connect to brokerd at|brokerd is not running: )/);
+});
+
+Deno.test("every way of getting no answer has words, and its daemon's runbook entry", () => {
+  const failures: Record<ClientFailure, RegExp> = {
+    unreachable: /^cannot connect to loopd at \/run\/l\\u001b\.sock: odd\\u001b\n/,
+    no_permission: /^this user may not use \/run\/l\\u001b\.sock\nrun bxctl as the user that loopd/,
+    request_too_large: /^the message is larger than 1 MiB and was not sent\nsend it in parts$/,
+    closed: /^loopd ended the connection before its answer was whole\n/,
+    timeout: /^loopd did not answer in time\n/,
+    bad_answer: /^loopd gave an answer that bxctl does not understand\nare loopd and bxctl of the/,
+  };
+  for (const [failure, words] of Object.entries(failures)) {
+    const error = new ClientError(failure as ClientFailure, new Error("odd\x1b"));
+    const { lines, code } = noAnswer("loopd", "/run/l\x1b.sock", error);
+    assert.match(lines.join("\n"), words);
+    assert.equal(code, failure);
+    if (failure !== "request_too_large") {
+      assert.match(lines.join("\n"), /see docs\/runbook\.md#loopd-unavailable$/);
+    }
+  }
+  const locked = new ClientError("no_permission", new Deno.errors.NotCapable("net"));
+  assert.deepEqual(noAnswer("brokerd", "/a.sock", locked).lines, [
+    "started without leave to use /a.sock",
+    "start bxctl with the flags that `deno task permissions bxctl` prints; " +
+    "see docs/runbook.md#broker-unavailable",
+  ]);
+});

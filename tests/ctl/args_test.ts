@@ -1,0 +1,155 @@
+import assert from "node:assert/strict";
+import { COMMANDS, readCommandLine } from "../../ctl/args.ts";
+
+const pure = { permissions: "none" } as const;
+const HASH = "0123456789abcdef".repeat(4);
+const nowhere = {
+  config: undefined,
+  home: undefined,
+  "admin-socket": undefined,
+  "loop-socket": undefined,
+};
+
+/** A command line as one would type it; `'…'` for a word with spaces. */
+const words = (line: string) =>
+  (line.match(/'[^']*'|\S+/g) ?? []).map((w) => w.replaceAll("'", ""));
+
+Deno.test("every command is read with its values", pure, () => {
+  const cases: Record<string, unknown> = {
+    "chat": { name: "chat", session: null, say: null },
+    "chat --session chat-1": { name: "chat", session: "chat-1", say: null },
+    "chat --say=-1": { name: "chat", session: null, say: "-1" },
+    "approvals": { name: "approvals" },
+    "approvals show 41": { name: "approvals show", approval: 41 },
+    "approve 0": { name: "approve", approval: 0 },
+    "approve 9007199254740991": { name: "approve", approval: Number.MAX_SAFE_INTEGER },
+    "refuse 41": { name: "refuse", approval: 41, reason: null },
+    "refuse --reason 'not now' 41": { name: "refuse", approval: 41, reason: "not now" },
+    "refuse 41 --reason=": { name: "refuse", approval: 41, reason: "" },
+    "grants check": { name: "grants check" },
+    "audit verify": { name: "audit verify", expect: null },
+    [`audit verify --expect 7:${HASH}`]: { name: "audit verify", expect: { seq: 7, hash: HASH } },
+    [`audit verify --expect=0:${HASH}`]: { name: "audit verify", expect: { seq: 0, hash: HASH } },
+  };
+  for (const [line, command] of Object.entries(cases)) {
+    const read = readCommandLine(words(line));
+    assert.deepEqual(read, { kind: "run", command, json: false, places: nowhere }, line);
+  }
+});
+
+Deno.test("every command takes the common options, before or after its words", pure, () => {
+  const places = {
+    config: "/c.toml",
+    home: "/h",
+    "admin-socket": "/a.sock",
+    "loop-socket": "/l.sock",
+  };
+  const common = "--json --config /c.toml --home=/h --admin-socket /a.sock --loop-socket=/l.sock";
+  for (const [name, { operand: needed }] of Object.entries(COMMANDS)) {
+    const operand = needed === null ? "" : " 1";
+    for (const line of [`${name}${operand} ${common}`, `${common} ${name}${operand}`]) {
+      const read = readCommandLine(words(line));
+      assert.equal(read.kind, "run", line);
+      assert.ok(read.kind === "run" && read.json && read.command.name === name, line);
+      assert.deepEqual(read.places, places, line);
+    }
+  }
+});
+
+Deno.test("help and the version are asked for with any command or with none", pure, () => {
+  assert.deepEqual(readCommandLine([]), { kind: "nothing" });
+  assert.deepEqual(readCommandLine(["--help"]), { kind: "help", command: null });
+  assert.deepEqual(readCommandLine(["-h"]), { kind: "help", command: null });
+  assert.deepEqual(readCommandLine(["--version"]), { kind: "version" });
+  for (const name of Object.keys(COMMANDS)) {
+    const help = { kind: "help", command: name };
+    assert.deepEqual(readCommandLine([...name.split(" "), "--help"]), help, name);
+    assert.deepEqual(readCommandLine(["--help", ...name.split(" ")]), help, name);
+  }
+});
+
+Deno.test("a wrong command line is told with what is wrong and what helps", pure, () => {
+  const id = "is not the ID of an approval";
+  const form = "is not SEQ:HASH, a number and 64 lowercase hex digits";
+  const cases: Record<string, [problem: string, hint: string]> = {
+    "foo": ["unknown command foo", "see bxctl --help"],
+    "--json": ["no command is given", "see bxctl --help"],
+    "grants": ["unknown command grants", "did you mean bxctl grants check?"],
+    "audit check": ["unknown command audit check", "did you mean bxctl audit verify?"],
+    "--frobnicate chat": ["unknown option --frobnicate", "see bxctl --help"],
+    "chat -x": ["unknown option -x", "see bxctl --help"],
+    "approve -5": ["unknown option -5", "see bxctl --help"],
+    "foo --help": ["unknown command foo", "see bxctl --help"],
+    "chat hello": ["bxctl chat takes no further argument hello", "see bxctl chat --help"],
+    "approvals 41": [
+      "bxctl approvals takes no further argument 41",
+      "see bxctl approvals --help",
+    ],
+    "approve 41 42": ["bxctl approve takes no further argument 42", "see bxctl approve --help"],
+    "approve": ["bxctl approve needs the ID of an approval", "see bxctl approve --help"],
+    "approvals show": [
+      "bxctl approvals show needs the ID of an approval",
+      "see bxctl approvals show --help",
+    ],
+    "approve 041": [`041 ${id}`, "see bxctl approve --help"],
+    "approve 1e3": [`1e3 ${id}`, "see bxctl approve --help"],
+    "refuse x": [`x ${id}`, "see bxctl refuse --help"],
+    "refuse ''": [` ${id}`, "see bxctl refuse --help"],
+    "approve 9007199254740992": [`9007199254740992 ${id}`, "see bxctl approve --help"],
+    "approve 1 --reason x": ["bxctl approve takes no --reason", "see bxctl approve --help"],
+    "approvals --say x": ["bxctl approvals takes no --say", "see bxctl approvals --help"],
+    "approvals --json=yes": ["--json takes no value", "see bxctl --help"],
+    "chat --say": ["--say needs a value: TEXT", "see bxctl --help"],
+    "chat --say --json": ["--say needs a value", "if --json is it: --say=--json"],
+    "chat --say=": ["--say: the text is empty", "see bxctl chat --help"],
+    "chat --say a --say b": ["--say is given twice", "see bxctl --help"],
+    "chat --session A": ["--session: A is not 1 to 64 of a-z, 0-9 and -", "see bxctl chat --help"],
+    "chat --session=": ["--session:  is not 1 to 64 of a-z, 0-9 and -", "see bxctl chat --help"],
+    "audit verify --expect 7": [`--expect: 7 ${form}`, "see bxctl audit verify --help"],
+    [`audit verify --expect 9007199254740992:${HASH}`]: [
+      `--expect: 9007199254740992:${HASH} ${form}`,
+      "see bxctl audit verify --help",
+    ],
+    [`audit verify --expect 7:${HASH.toUpperCase()}`]: [
+      `--expect: 7:${HASH.toUpperCase()} ${form}`,
+      "see bxctl audit verify --help",
+    ],
+    "approvals --home notes": [
+      "--home: notes is not an absolute path",
+      "see bxctl approvals --help",
+    ],
+    "approvals --home=": ["--home:  is not an absolute path", "see bxctl approvals --help"],
+    "approvals --admin-socket /a,b": [
+      "--admin-socket: /a,b has a comma in it, which Deno's permission flags cannot express",
+      "see bxctl approvals --help",
+    ],
+    "approvals --config /../x": [
+      "--config: /../x has a . or .. in it",
+      "see bxctl approvals --help",
+    ],
+  };
+  for (const [line, [problem, hint]] of Object.entries(cases)) {
+    const read = readCommandLine(words(line));
+    assert.deepEqual(read, { kind: "usage", problem, hint }, line);
+  }
+});
+
+Deno.test("what was typed is escaped in the message", pure, () => {
+  const read = readCommandLine(["\x1b[31mred", "--json"]);
+  assert.equal(read.kind === "usage" && read.problem, "unknown command \\u001b[31mred");
+  const option = readCommandLine(["chat", "--\u202eyas"]);
+  assert.equal(option.kind === "usage" && option.problem, "unknown option --\\u202eyas");
+});
+
+Deno.test("a reason is at most 1 KiB, counted in bytes", pure, () => {
+  const reason = "é".repeat(512);
+  const whole = readCommandLine(["refuse", "1", "--reason", reason]);
+  assert.ok(whole.kind === "run" && whole.command.name === "refuse");
+  assert.equal(whole.command.reason, reason);
+  const over = readCommandLine(["refuse", "1", "--reason", `${reason}!`]);
+  assert.deepEqual(over, {
+    kind: "usage",
+    problem: "--reason: over 1024 bytes",
+    hint: "see bxctl refuse --help",
+  });
+});
