@@ -1,0 +1,222 @@
+/**
+ * The table of who may use what, as rules of `deno lint` (docs/architecture.md): what each folder may
+ * import, which files are pure, and which alone read the command line, end the process or listen.
+ * Tests and scripts are free of it.
+ */
+import { fileURLToPath } from "node:url";
+
+const PROJECT = fileURLToPath(new URL("..", import.meta.url));
+
+/** The folders of the programs, and of what they share. */
+const FOLDERS = ["proto", "broker", "loop", "ctl"] as const;
+type Folder = (typeof FOLDERS)[number];
+
+/** The pure files beside all of proto/*.ts. Each says so in its first comment. */
+export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>> = {
+  broker: ["approvals", "args", "grant_rules", "hosts", "paths", "policy", "runner"],
+  loop: [
+    ...["conversation", "delivery", "denials", "entries", "events", "prompt", "stream", "tools"],
+  ],
+  ctl: ["ago", "args", "block", "help", "prose"],
+};
+
+/** The packages and built-in modules that pure files may import, and all files. */
+const PURE_PACKAGES = ["zod", "smol-toml", "node:crypto", "node:url", "node:util"];
+const PACKAGES = [...PURE_PACKAGES, "node:buffer", "node:fs", "node:fs/promises"];
+/** The built-in modules of single files. */
+const PACKAGES_OF: Readonly<Record<string, readonly string[]>> = {
+  // It could listen too, so it stays in the one file that talks to the model server.
+  "loop/transport.ts": ["node:http"],
+};
+
+/** Names of the clock, of chance, of waiting and of the world outside, for pure files. */
+const IMPURE = [
+  ...["Deno", "crypto", "fetch", "globalThis", "performance", "process", "self", "window"],
+  ...["setTimeout", "setInterval", "queueMicrotask", "WebSocket", "Worker", "localStorage"],
+];
+const IMPURE_MEMBERS = ["Date.now", "Math.random"];
+
+/** What only a main.ts uses, and what only the file that makes sockets uses. */
+const ENTRY_MEMBERS = ["args", "env", "exit", "exitCode"];
+const LISTEN_MEMBERS = ["listen", "listenDatagram", "listenTls", "serve"];
+const SOCKETS = "proto/io/socket.ts";
+
+/** A file of the programs. */
+interface Module {
+  readonly folder: Folder;
+  /** Its path from the project's folder. */
+  readonly path: string;
+  readonly pure: boolean;
+}
+
+/** The module at `path`, seen from the project's folder; null outside the programs. */
+function moduleOf(path: string): Module | null {
+  const folder = FOLDERS.find((name) => path.startsWith(`${name}/`));
+  if (folder === undefined) return null;
+  const pure = folder === "proto"
+    ? /^proto\/[^/]+$/.test(path)
+    : PURE[folder].some((name) => path === `${folder}/${name}.ts`);
+  return { folder, path, pure };
+}
+
+/** The module that the linter looks at, or null where the table says nothing of it. */
+function linted({ filename }: Deno.lint.RuleContext): Module | null {
+  return filename.startsWith(PROJECT) ? moduleOf(filename.slice(PROJECT.length)) : null;
+}
+
+/** Why `from` may not import `source`, or null where it may. `typeOnly`: nothing of it runs. */
+function importProblem(from: Module, source: string, typeOnly: boolean): string | null {
+  if (!source.startsWith(".")) {
+    const allowed = from.pure ? PURE_PACKAGES : [...PACKAGES, ...PACKAGES_OF[from.path] ?? []];
+    return allowed.includes(source) ? null : `${from.path} may not import ${source}`;
+  }
+  const path = new URL(source, `file:///${from.path}`).pathname.slice(1);
+  const to = moduleOf(path);
+  const own = to !== null && (to.folder === "proto" || to.folder === from.folder);
+  if (to === null || !own) return `${from.folder}/ may not import ${path}`;
+  if (from.folder === "proto" && to.folder !== "proto") return `proto/ may not import ${path}`;
+  return from.pure && !to.pure && !typeOnly
+    ? `${from.path} is pure and may not import ${path}`
+    : null;
+}
+
+const imports: Deno.lint.Rule = {
+  create(context) {
+    const module = linted(context);
+    if (module === null) return {};
+    const check = (node: Deno.lint.Node, source: unknown, typeOnly = false) => {
+      const problem = typeof source === "string"
+        ? importProblem(module, source, typeOnly)
+        : "what is imported must be named by a literal";
+      if (problem !== null) context.report({ node, message: problem });
+    };
+    return {
+      ImportDeclaration: (node) => check(node, node.source.value, node.importKind === "type"),
+      ExportAllDeclaration: (node) => check(node, node.source.value),
+      ExportNamedDeclaration: (node) => {
+        if (node.source) check(node, node.source.value);
+      },
+      ImportExpression: (node) => {
+        check(node, node.source.type === "Literal" ? node.source.value : null);
+      },
+      TSImportType: (node) => {
+        const [, source] = /^import\(\s*["']([^"']*)["']/.exec(context.sourceCode.getText(node)) ??
+          [];
+        check(node, source, true);
+      },
+    };
+  },
+};
+
+/** Whether the identifier `node` stands for a variable, and not for a key or a member. */
+function isName(node: Deno.lint.Identifier): boolean {
+  const { parent } = node;
+  switch (parent.type) {
+    case "MemberExpression":
+      return parent.object === node || parent.computed;
+    case "Property":
+      return parent.value === node || parent.computed || parent.shorthand;
+    case "TSQualifiedName":
+      return parent.left === node;
+    case "ImportSpecifier":
+    case "ExportSpecifier":
+    case "MethodDefinition":
+    case "PropertyDefinition":
+    case "TSPropertySignature":
+    case "TSMethodSignature":
+      return false;
+    default:
+      return true;
+  }
+}
+
+/** `Date.now` of such a node, or null where its parts are no plain names. */
+function memberName(node: Deno.lint.MemberExpression): string | null {
+  const { object, property, computed } = node;
+  if (computed || object.type !== "Identifier" || property.type !== "Identifier") return null;
+  return `${object.name}.${property.name}`;
+}
+
+const pure: Deno.lint.Rule = {
+  create(context) {
+    const module = linted(context);
+    if (module === null) return {};
+    const [first] = context.sourceCode.text.split("*/", 1);
+    const says = /\bPure\b/.test(first ?? "");
+    if (module.pure !== says) {
+      const message = says
+        ? `${module.path} says that it is pure, and scripts/lint_plugin.ts does not list it`
+        : `${module.path} is pure, and its first comment does not say so`;
+      return { Program: (node) => context.report({ node, message }) };
+    }
+    if (!module.pure) return {};
+    const report = (node: Deno.lint.Node, name: string) =>
+      context.report({ node, message: `${module.path} is pure and may not use ${name}` });
+    return {
+      Identifier: (node) => {
+        if (IMPURE.includes(node.name) && isName(node)) report(node, node.name);
+      },
+      MemberExpression: (node) => {
+        const name = memberName(node);
+        if (name !== null && IMPURE_MEMBERS.includes(name)) report(node, name);
+      },
+      NewExpression: (node) => {
+        const { callee } = node;
+        const isDate = callee.type === "Identifier" && callee.name === "Date";
+        if (isDate && node.arguments.length === 0) report(node, "new Date()");
+      },
+      CallExpression: (node) => {
+        if (node.callee.type === "Identifier" && node.callee.name === "Date") {
+          report(node, "Date()");
+        }
+      },
+    };
+  },
+};
+
+const authority: Deno.lint.Rule = {
+  create(context) {
+    const module = linted(context);
+    if (module === null) return {};
+    const { folder, path } = module;
+    const isMain = path === `${folder}/main.ts`;
+    const isServe = path === `${folder}/serve.ts`;
+    const report = (node: Deno.lint.Node, message: string) => context.report({ node, message });
+    return {
+      // By any other way to Deno the rules below would see nothing.
+      Identifier: (node) => {
+        const { parent } = node;
+        if (node.name !== "Deno") return;
+        if (parent.type === "TSQualifiedName") return;
+        if (parent.type === "MemberExpression" && parent.object === node && !parent.computed) {
+          return;
+        }
+        report(node, "Deno is used as Deno.name, so that what is used can be seen");
+      },
+      MemberExpression: (node) => {
+        const [object, member = ""] = memberName(node)?.split(".") ?? [];
+        if (object !== "Deno") return;
+        if (ENTRY_MEMBERS.includes(member) && !isMain) {
+          report(node, `only a main.ts uses Deno.${member}`);
+        }
+        if (LISTEN_MEMBERS.includes(member) && path !== SOCKETS && !isServe) {
+          report(node, `only ${SOCKETS} and a serve.ts use Deno.${member}`);
+        }
+      },
+      ImportDeclaration: (node) => {
+        const source = new URL(node.source.value, `file:///${path}`).pathname.slice(1);
+        if (source !== SOCKETS || isServe) return;
+        for (const specifier of node.specifiers) {
+          const { type } = specifier;
+          const named = type === "ImportSpecifier" && specifier.imported.type === "Identifier"
+            ? specifier.imported.name
+            : "listen";
+          if (named === "listen") report(specifier, `only a serve.ts imports listen of ${SOCKETS}`);
+        }
+      },
+    };
+  },
+};
+
+const plugin: Deno.lint.Plugin = { name: "boxmaker", rules: { imports, pure, authority } };
+export default plugin;

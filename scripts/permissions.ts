@@ -1,0 +1,40 @@
+/** `deno task permissions ROLE`: the Deno flags of one role, one a line (contracts 1). */
+import { display } from "../proto/escape.ts";
+import { readArgs, runScript, UsageError } from "./support/cli.ts";
+import { flagsFor, roleOf } from "./support/roles.ts";
+
+const HELP = `permissions prints the Deno flags that a role is started with, one a line
+
+usage: deno task permissions ROLE [--config PATH]
+       deno task permissions bxctl [--config PATH] [--home PATH] [--admin-socket PATH] [--loop-socket PATH]
+
+  ROLE             brokerd (or broker), loopd (or loop), bxctl (or ctl)
+  --config PATH    the role's configuration (default /etc/boxmaker/ROLE.toml, which may be missing)
+  --help           this text
+
+environment: BOXMAKER_HOME   the home where the configuration names none (default /var/lib/boxmaker)
+exit status: 0 printed, 1 the configuration cannot be used, 2 wrong usage`;
+
+/** What bxctl takes on its command line beside its configuration. */
+const PLACES = ["home", "admin-socket", "loop-socket"] as const;
+
+function main(args: string[]): number {
+  const path = { type: "string" } as const;
+  const { values, positionals } = readArgs({
+    args,
+    allowPositionals: true,
+    options: { "config": path, "home": path, "admin-socket": path, "loop-socket": path },
+  });
+  const [name, ...more] = positionals;
+  const role = name === undefined ? null : roleOf(name);
+  if (role === null) throw new UsageError("name one role: brokerd, loopd or bxctl");
+  if (more[0] !== undefined) {
+    throw new UsageError(`one role at a time, and not ${display(more[0])} too`);
+  }
+  const foreign = role === "bxctl" ? undefined : PLACES.find((place) => values[place]);
+  if (foreign !== undefined) throw new UsageError(`--${foreign} is for bxctl only`);
+  for (const flag of flagsFor(role, values, Deno.env.get("BOXMAKER_HOME"))) console.log(flag);
+  return 0;
+}
+
+if (import.meta.main) await runScript("permissions", HELP, Deno.args, main);

@@ -1,0 +1,51 @@
+/**
+ * The three programs as scripts start them: their names, their folders and the flags of the one
+ * permission table (contracts 1, "Every role is started locked").
+ */
+import { fileURLToPath } from "node:url";
+import { lockOf as brokerLockOf, readBrokerConfig } from "../../broker/config.ts";
+import { type CtlOverrides, lockOf as ctlLockOf, readCtlConfig } from "../../ctl/config.ts";
+import { lockOf as loopLockOf, readLoopConfig } from "../../loop/config.ts";
+import { denoFlags, type Role } from "../../proto/locks.ts";
+import { assertNever } from "../../proto/text.ts";
+
+/** The project's folder, without a slash at its end. */
+export const PROJECT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
+
+/** Each program's folder. */
+export const FOLDERS = {
+  brokerd: "broker",
+  loopd: "loop",
+  bxctl: "ctl",
+} as const satisfies Record<Role, string>;
+
+/** The role that `name` means, as a program's or as a folder's name; null for anything else. */
+export function roleOf(name: string): Role | null {
+  const roles = Object.keys(FOLDERS) as Role[];
+  return roles.find((role) => role === name || FOLDERS[role] === name) ?? null;
+}
+
+/** The main module of `role`. */
+export function mainOf(role: Role): string {
+  return `${PROJECT}/${FOLDERS[role]}/main.ts`;
+}
+
+/** Where a role is told to look; the daemons take `config` only. */
+export type Places = CtlOverrides;
+
+/**
+ * The Deno flags of `role`, worked out from the configuration that the role itself would read. `home` is
+ * `BOXMAKER_HOME`. Throws `ConfigError`.
+ */
+export function flagsFor(role: Role, places: Places, home: string | undefined): string[] {
+  switch (role) {
+    case "brokerd":
+      return denoFlags(brokerLockOf(readBrokerConfig(places.config ?? null, home)));
+    case "loopd":
+      return denoFlags(loopLockOf(readLoopConfig(places.config ?? null, home)));
+    case "bxctl":
+      return denoFlags(ctlLockOf(readCtlConfig(places, home)));
+    default:
+      return assertNever(role);
+  }
+}
