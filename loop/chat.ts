@@ -9,7 +9,6 @@ import { CoreUnreadable, readCore } from "./memory.ts";
 import type { Notices } from "./notices.ts";
 import { systemPrompt } from "./prompt.ts";
 import {
-  MAX_LOG_BYTES,
   SessionLog,
   SessionLogDamaged,
   SessionLogTooLong,
@@ -150,8 +149,8 @@ export class Chats {
       return failed("this session's log is damaged; the operator of loopd has been told");
     }
     if (error instanceof SessionLogTooLong) {
-      const limit = `${MAX_LOG_BYTES / (1024 * 1024)} MiB`;
-      return failed(`this session's log is longer than ${limit}; start a new session`);
+      notices.sessionUnavailable(session, error);
+      return failed("this session has become too long; start a new one");
     }
     if (error instanceof SessionLogUnavailable) {
       notices.sessionUnavailable(session, error);

@@ -15,7 +15,7 @@ import {
 } from "./entries.ts";
 
 /** A longer log is not read: no model takes a conversation of that size. In bytes. */
-export const MAX_LOG_BYTES = 64 * 1024 * 1024;
+export const MAX_LOG_BYTES = 16 * 1024 * 1024;
 
 /** The log is there and is not the log of its session. Its message says what is wrong, and where. */
 export class SessionLogDamaged extends Error {}
@@ -150,7 +150,9 @@ async function readWhole(path: string, file: FileHandle): Promise<Uint8Array> {
   try {
     const stats = await file.stat();
     if (!stats.isFile()) throw notAFile(path);
-    if (stats.size > MAX_LOG_BYTES) throw new SessionLogTooLong(path);
+    if (stats.size > MAX_LOG_BYTES) {
+      throw new SessionLogTooLong(`${path} is longer than ${MAX_LOG_BYTES} bytes`);
+    }
     bytes = new Uint8Array(stats.size);
     let size = 0;
     while (size < bytes.length) {

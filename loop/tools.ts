@@ -5,6 +5,7 @@
 import * as z from "zod";
 import type { Timestamp } from "../proto/ids.ts";
 import { parseStrict } from "../proto/json.ts";
+import { assertNever } from "../proto/text.ts";
 import { TOOL_ARGUMENTS, TOOL_NAMES, ToolName } from "../proto/tools.ts";
 import { shorten } from "./events.ts";
 
@@ -99,6 +100,8 @@ export function readCall(name: string, given: string, now: Timestamp): ToolUse {
       return answered(findTool(value));
     case "call_tool":
       return callTool(value, answered);
+    default:
+      return assertNever(name);
   }
 }
 

@@ -7,5 +7,6 @@ const path = Deno.args[0];
 if (path === undefined) throw new Error("usage: idle.ts SOCKET");
 // Named, so that no import is left out as unused.
 if ([fs.openSync, parse, z.object].some((imported) => typeof imported !== "function")) Deno.exit(1);
-Deno.listen({ transport: "unix", path });
+const listener = Deno.listen({ transport: "unix", path });
 console.error("idle: ready");
+for await (const conn of listener) conn.close();

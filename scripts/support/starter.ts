@@ -1,6 +1,7 @@
 /**
  * Noticing that `npx` has ended. It passes SIGTERM and SIGHUP to a shell of its own, which dies of it and
- * leaves what it started running. So a script looks whether that shell is still there.
+ * leaves what it started running. So a script looks whether that shell is still there. The runtime lets
+ * only a script with every permission look at other processes; one that may run programs has no less.
  */
 
 const POLL_MS = 500;
@@ -9,7 +10,7 @@ function contentOf(path: string): string | null {
   try {
     return Deno.readTextFileSync(path);
   } catch {
-    return null; // no such process, or no /proc on this system
+    return null; // no such process, no /proc on this system, or not every permission
   }
 }
 

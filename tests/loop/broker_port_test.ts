@@ -246,6 +246,20 @@ Deno.test("the first frame, and the last after an approval has expired, are wait
   }
 });
 
+Deno.test("an approval that expired long ago still leaves time for the answer", async () => {
+  const now = Date.parse(PENDING.expires) + 3_600_000;
+  await using fixture = new Fixture(
+    async (write) => {
+      await write(response(PENDING, false));
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      await write(response({ status: "denied", reason: "approval_expired" }));
+    },
+    undefined,
+    now,
+  );
+  assert.deepEqual(await fixture.call(), { status: "denied", reason: "approval_expired" });
+});
+
 Deno.test("while the approval has not expired the answer is waited for, however late", async () => {
   const patience = { firstMs: 100, afterExpiryMs: 1 };
   const far: PendingResponse = { ...PENDING, expires: "9999-01-01T00:00:00.000Z" };

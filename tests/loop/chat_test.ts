@@ -1,5 +1,6 @@
 /** Sessions in a loopd of this process: their logs, their turns at once, and clients that go away. */
 import assert from "node:assert/strict";
+import { MAX_LOG_BYTES } from "../../loop/session_log.ts";
 import type { TurnEvent } from "../../proto/messages.ts";
 import { frame, namesOf, RawClient, until, within } from "../support/broker.ts";
 import { Gate } from "../support/daemons.ts";
@@ -60,6 +61,14 @@ Deno.test("the log has everything, in order, in files that only the owner can re
     class: "private",
     untrusted: false,
   });
+  const open = namesOf("/proc/self/fd").map((fd) => {
+    try {
+      return Deno.readLinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return ""; // closed since it was listed
+    }
+  });
+  assert.deepEqual(open.filter((path) => path.endsWith(".jsonl")), [], "closed after the turn");
   const mode = (path: string) => (Deno.statSync(path).mode ?? 0) & 0o777;
   assert.equal(mode(home.log("s1")), 0o600);
   assert.equal(mode(home.layout.loop), 0o700);
@@ -158,6 +167,7 @@ Deno.test("a client that goes away while the model speaks ends the request, and 
   assert.equal(home.entries("s1").at(-1)?.outcome, "interrupted");
   await until("a free session", async () => (await loop.chat("s1", "two")).at(-1)?.type === "done");
   assert.deepEqual(sent(llama), ["user: one", "assistant: half", "user: two"]);
+  assert.equal(loop.said.join("\n"), "", "that is nothing to tell");
 });
 
 Deno.test("a client that goes away before the model answers ends the request too", async () => {
@@ -214,11 +224,11 @@ Deno.test("a loopd that is stopped ends its turns and takes its socket away; the
     await held.send(chunk({ content: "b" }));
     await turn.until("text");
     await loop.stop();
+    assert.equal(home.entries("s1").at(-1)?.outcome, "interrupted");
     assert.deepEqual(await turn.rest(), []);
     assert.deepEqual(namesOf(`${home.home}/run/owner-loop`), []);
   }
   await within("end of the request", held.cancelled);
-  assert.equal(home.entries("s1").at(-1)?.outcome, "interrupted");
   await using loop = await Loop.start(home);
   await loop.chat("s1", "three");
   assert.deepEqual(sent(llama), [
@@ -317,6 +327,18 @@ Deno.test("a log that cannot be used fails the turn and tells why", async () => 
   assert.equal(llama.requests.length, 0);
   Deno.renameSync(`${home.layout.loop}/away`, home.layout.loopSessions);
   assert.deepEqual((await loop.chat("s1", "x")).at(-1), FINISHED);
+});
+
+Deno.test("a session that has become too long takes no more turns, and others do", async () => {
+  await using llama = new FakeLlama(saying("a"), saying("b"));
+  using home = new LoopHome(llama.url);
+  await using loop = await Loop.start(home);
+  await loop.chat("s1", "x");
+  Deno.truncateSync(home.log("s1"), MAX_LOG_BYTES + 1);
+  const words = "this session has become too long; start a new one";
+  assert.equal(failure(await loop.chat("s1", "y")), words);
+  assert.equal(loop.said.at(-1), "see docs/runbook.md#session-log-unavailable");
+  assert.deepEqual((await loop.chat("s2", "x")).at(-1), FINISHED);
 });
 
 Deno.test("core.md is part of a new session's prompt, and a session keeps the one it began with", async () => {

@@ -20,6 +20,7 @@ pure("what arrives while something is handed on goes together, in order", async 
   await begun.promise;
   delivery.add(3);
   delivery.add(4);
+  await new Promise((resolve) => setTimeout(resolve));
   assert.deepEqual(taken, [[1, 2]]);
   for (const { resolve } of gates) resolve();
   await delivery.finish();

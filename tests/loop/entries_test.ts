@@ -146,6 +146,13 @@ pure(
   },
 );
 
+pure("only the last line can be torn: two lines that are nothing are damage", () => {
+  const line = `${ENTRIES.length + 1}: not an entry`;
+  for (const rest of ["half\nhalf", "half\nhalf\n", "{}\n{}", "\0\n\0"]) {
+    assert.equal(damaged(bytesOf(WHOLE, rest)), line, JSON.stringify(rest));
+  }
+});
+
 pure("a changed byte anywhere but in the last line is damage, at its line", () => {
   // The newline right before the last line belongs to it: without it the two are one last line.
   const lastLine = (ENDS.at(-2) ?? 0) - 1;

@@ -233,7 +233,7 @@ Deno.test("a server that is silent for longer than timeout_ms is given up, at an
 });
 
 Deno.test("comment pings and chunks without text break the silence", async () => {
-  const timeoutMs = 1000;
+  const timeoutMs = 600;
   const held = new Held();
   await using llama = new FakeLlama(() => held.response);
   const client = new Client(llama, { timeoutMs });

@@ -168,6 +168,20 @@ Deno.test("killed in the middle of a turn, it leaves a session that goes on", as
   ]);
 });
 
+Deno.test("stopped in the middle of a turn, it ends the turn's record before it goes", async () => {
+  const held = new Held();
+  await using llama = new FakeLlama(() => held.response);
+  using home = new LoopHome(llama.url);
+  await using loop = await LoopProcess.start(home);
+  using turn = await OpenTurn.start(home.layout.loopSocket, "s1", "one");
+  await held.send(chunk({ content: "half" }));
+  await turn.until("text");
+  loop.signal("SIGTERM");
+  assert.equal((await loop.ended()).code, 0);
+  assert.equal(await turn.next(), null);
+  assert.equal(home.entries("s1").at(-1)?.outcome, "interrupted");
+});
+
 Deno.test("each refused start exits with 1 and names its entry of the runbook", async () => {
   await using llama = new FakeLlama();
   await using tools = new FakeLlama();

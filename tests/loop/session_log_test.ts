@@ -9,7 +9,7 @@ import {
   SessionLogUnavailable,
 } from "../../loop/session_log.ts";
 import { utf8Length } from "../../proto/text.ts";
-import { namesOf, snapshot, within } from "../support/broker.ts";
+import { namesOf, PROJECT, snapshot, within } from "../support/broker.ts";
 
 const NOW = Date.parse("2026-12-01T10:00:00.000Z");
 const TIME = "2026-12-01T10:00:00.000Z";
@@ -153,6 +153,27 @@ Deno.test("a log that is too long is not read", async () => {
   await directory.write(USER);
   Deno.truncateSync(directory.log, MAX_LOG_BYTES + 1);
   await assert.rejects(directory.open(), SessionLogTooLong);
+});
+
+Deno.test("after a write that failed nothing more is written, and the log is torn at its end", async () => {
+  using directory = new TempDirectory();
+  const script = new URL("tests/support/full_disk.ts", PROJECT).pathname;
+  const { stdout } = new Deno.Command("sh", {
+    args: [
+      ...["-c", `trap '' XFSZ; ulimit -f 64; exec "$@"`, "sh", Deno.execPath()],
+      ...["run", "-A", script, directory.path],
+    ],
+    env: { NO_COLOR: "1" },
+    stderr: "inherit",
+  }).outputSync();
+  const [first, second, third] = new TextDecoder().decode(stdout).split("\n");
+  assert.equal(first, "written");
+  assert.match(second ?? "", /^Error: (File too large|a short write)/);
+  assert.equal(third, "Error: an earlier write failed");
+  const log = await directory.open();
+  assert.notEqual(log.recovered, null);
+  assert.deepEqual(log.entries.at(-1), { type: "text", text: "x".repeat(10) });
+  await log.close();
 });
 
 Deno.test("where it cannot be opened or written, that is an error with its cause", async () => {

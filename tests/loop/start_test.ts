@@ -22,14 +22,16 @@ Deno.test("a loopd of the same home, or on the same socket, is not started twice
   await using llama = new FakeLlama(saying("a"), saying("b"));
   using home = new LoopHome(llama.url);
   using other = new LoopHome(llama.url);
-  const onSocket = (path: string) =>
+  const onSocket = (path: string, at = other.home) =>
     Deno.writeTextFileSync(
       other.configFile,
-      `[paths]\nhome = "${other.home}"\n[sockets]\nloop = "${path}"\n[llama]\nurl = "${llama.url}"\n`,
+      `[paths]\nhome = "${at}"\n[sockets]\nloop = "${path}"\n[llama]\nurl = "${llama.url}"\n`,
     );
   await using loop = await Loop.start(home);
   assert.equal((await refused(home)).status, "already_running");
   onSocket(home.layout.loopSocket);
+  assert.equal((await refused(other)).status, "already_running");
+  onSocket(other.layout.loopSocket, home.home);
   assert.equal((await refused(other)).status, "already_running");
   assert.equal((await loop.chat("s1", "x")).at(-1)?.type, "done");
   onSocket(other.layout.loopSocket);

@@ -175,6 +175,9 @@ pure("after a finish_reason a stream is whole without [DONE]; before one it is n
 
 pure("what stands behind [DONE] does not count", () => {
   assert.equal(read(saying("x") + chunk({ content: "y" }) + event("not JSON")).text, "x");
+  const reader = new AnswerReader();
+  assert.equal([...reader.push(utf8(saying("x")))].length, 1);
+  assert.deepEqual([...reader.push(utf8(chunk({ content: "y" })))], []);
 });
 
 pure("only the length limit makes an answer cut", () => {

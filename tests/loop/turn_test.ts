@@ -1,5 +1,8 @@
 /** The turn loop in a loopd of this process: real sockets, a scripted model, a scripted brokerd. */
 import assert from "node:assert/strict";
+import { ModelServer } from "../../loop/llama.ts";
+import { SessionLog } from "../../loop/session_log.ts";
+import { Turn } from "../../loop/turn.ts";
 import { DENIALS } from "../../loop/denials.ts";
 import { DENY_REASONS } from "../../proto/decisions.ts";
 import { MAX_ANSWER_BYTES } from "../../proto/frames.ts";
@@ -352,6 +355,39 @@ Deno.test("a turn that the model server fails says why, and the session goes on"
     content
   );
   assert.deepEqual(said, ["Half an ", "(The turn ended before I gave an answer.)", "cut"]);
+});
+
+Deno.test("each event leaves only when what it shows is in the log", async () => {
+  await using llama = new FakeLlama(READ, asking(["clock", {}]), saying("Mil", "k."));
+  using home = new LoopHome(llama.url);
+  Deno.mkdirSync(home.layout.loopSessions, { recursive: true });
+  const time = "2026-12-01T10:00:00.000Z";
+  const now = () => Date.parse(time);
+  const log = await SessionLog.open(
+    home.layout.loopSessions,
+    "s1",
+    now,
+    () => ({ type: "start", time, session: "s1", system: "" }),
+  );
+  const shown: string[] = [];
+  const emit = (event: TurnEvent) => {
+    const last = home.entries("s1").at(-1);
+    shown.push(`${event.type} after ${last?.type}`);
+    if (event.type === "text") assert.equal(last?.text, event.text);
+    if (event.type === "tool_result") assert.equal(last?.content, event.content);
+    return Promise.resolve();
+  };
+  const ports = {
+    model: new ModelServer({ url: llama.url, model: null, timeoutMs: 20_000, maxToolCalls: 1 }),
+    broker: { call: () => Promise.resolve(toolResult("milk")) },
+    maxToolCalls: 9,
+    now,
+  };
+  await new Turn(ports, "s1", log, emit, new AbortController().signal).run("Notes?");
+  await log.close();
+  const call = ["tool_call after calls", "tool_result after result"];
+  assert.deepEqual(shown.slice(0, 4), [...call, ...call]);
+  assert(shown.length > 4 && shown.slice(4).every((line) => line === "text after text"));
 });
 
 Deno.test("a broken turn of one session leaves the others alone", async () => {
