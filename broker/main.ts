@@ -1,12 +1,12 @@
 /** `brokerd`: the command line, and the start behind its locks. */
 import { parseArgs } from "node:util";
 import { ConfigError } from "../proto/io/config_file.ts";
-import { runbook, say } from "../proto/io/log.ts";
+import { causes, runbook, say } from "../proto/io/log.ts";
 import { DENO_VERSION, giveUpUnseen, tooWide } from "../proto/io/start.ts";
 import { display } from "../proto/escape.ts";
 import { assertNever } from "../proto/text.ts";
 import { type BrokerConfig, lockOf, readBrokerConfig } from "./config.ts";
-import { causes, makeNotices } from "./notices.ts";
+import { makeNotices } from "./notices.ts";
 import { start, type StartProblem } from "./serve.ts";
 
 const HELP = `brokerd decides each tool call, records it and runs what is allowed
@@ -58,6 +58,12 @@ function readConfig(file: string | null): BrokerConfig {
   try {
     return readBrokerConfig(file, Deno.env.get("BOXMAKER_HOME"));
   } catch (error) {
+    if (error instanceof Deno.errors.NotCapable) {
+      refuse(
+        `holds too little: ${causes(error)}`,
+        `start it with deno task broker; ${runbook("brokerd-cannot-start")}`,
+      );
+    }
     if (!(error instanceof ConfigError)) throw error;
     refuse(...error.message.split("\n"), runbook("config-invalid"));
   }

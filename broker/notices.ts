@@ -1,20 +1,10 @@
 /** Everything that brokerd says to its operator, each state that refuses with its runbook entry. */
 import type { ChainFailure, Location } from "../proto/chain.ts";
 import { display } from "../proto/escape.ts";
-import { runbook, say } from "../proto/io/log.ts";
+import { causes, runbook, say } from "../proto/io/log.ts";
 import type { GrantProblem, SocketName, ToolRequest } from "../proto/messages.ts";
 
 export type Notices = ReturnType<typeof makeNotices>;
-
-/** An error with what caused it, on one line, as data. */
-export function causes(error: unknown): string {
-  const parts: string[] = [];
-  for (let at = error; at !== undefined && at !== null && parts.length < 5;) {
-    parts.push(at instanceof Error ? at.message : String(at));
-    at = at instanceof Error ? at.cause : null;
-  }
-  return display(parts.join(": "));
-}
 
 /** `tell` writes lines to the operator; by default to stderr. */
 export function makeNotices(
@@ -107,7 +97,10 @@ export function makeNotices(
         }; see bxctl approvals`,
       ),
     forbidden: (kind: string, socket: SocketName) =>
-      tell(`a ${display(kind)} came in on ${socket} and was refused`, runbook("socket-forbidden")),
+      tell(
+        `a request of kind ${display(kind)} came in on ${socket} and was refused`,
+        runbook("socket-forbidden"),
+      ),
     internal: (error: unknown) =>
       tell(`an internal error: ${causes(error)}`, runbook("internal-error")),
   };

@@ -79,7 +79,10 @@ export function makeNotices(
     },
 
     forbidden: (kind: string) =>
-      tell(`a ${display(kind)} came in on loop.sock and was refused`, runbook("socket-forbidden")),
+      tell(
+        `a request of kind ${display(kind)} came in on loop.sock and was refused`,
+        runbook("socket-forbidden"),
+      ),
     internal: (error: unknown) =>
       tell(`an internal error: ${causes(error)}`, runbook("internal-error")),
   };

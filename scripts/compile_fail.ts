@@ -80,7 +80,7 @@ export async function checkFolder(folder: string): Promise<number> {
     );
   }
   const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["check", "--quiet", "--frozen", ...files],
+    args: ["check", "--quiet", "--frozen", "--cached-only", ...files],
     cwd: PROJECT,
     env: { NO_COLOR: "1" },
   }).output();

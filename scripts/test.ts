@@ -22,7 +22,9 @@ exit status: 0 everything passed, 1 something failed or nothing ran, 2 wrong usa
 The last line is "N passed, N failed", and ", N skipped" where there are any.`;
 
 const FOLDERS = ["broker", "ctl", "loop", "proto", "scripts", "tests"] as const;
-const RUN = ["run", "--quiet", "--frozen", "--no-prompt", "--allow-read"] as const;
+/** The task has filled the cache. */
+const LOCKED = ["--frozen", "--cached-only"] as const;
+const RUN = ["run", "--quiet", ...LOCKED, "--no-prompt", "--allow-read"] as const;
 
 /** The checks beside the tests. Each is a command of Deno that must end with 0. */
 const CHECKS = {
@@ -76,7 +78,7 @@ async function runTests(count: Count, selection: readonly string[]): Promise<voi
   const report = Deno.makeTempFileSync({ prefix: "boxmaker-", suffix: ".xml" });
   try {
     // Their types have been checked above, and those of the programs that they start.
-    const flags = ["--no-check", "--frozen", "--allow-all", `--junit-path=${report}`];
+    const flags = ["--no-check", ...LOCKED, "--allow-all", `--junit-path=${report}`];
     const passed = await deno(["test", ...flags, ...selection]);
     const tests = testsIn(Deno.readTextFileSync(report));
     for (const { outcome } of tests) count[outcome] += 1;

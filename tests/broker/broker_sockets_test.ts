@@ -60,7 +60,7 @@ Deno.test("a kind on the wrong socket is forbidden, whatever its body, and the o
       }
       assert(answer.kind === "error", `${kind} on ${name}`);
       assert.equal(answer.body.code, "forbidden", `${kind} on ${name}`);
-      const said = `brokerd: a ${kind} came in on ${name} and was refused\n` +
+      const said = `brokerd: a request of kind ${kind} came in on ${name} and was refused\n` +
         "brokerd: see docs/runbook.md#socket-forbidden\n";
       assert(broker.stderr.includes(said), broker.stderr);
       forbidden += 1;

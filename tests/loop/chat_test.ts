@@ -394,7 +394,7 @@ Deno.test("loop.sock takes nothing but chat, and says so to its operator", async
   };
   assert.equal(await answerTo(frame("approve", { approval: 1 })), "forbidden");
   assert.deepEqual(loop.said, [
-    "a approve came in on loop.sock and was refused",
+    "a request of kind approve came in on loop.sock and was refused",
     "see docs/runbook.md#socket-forbidden",
   ]);
   for (const session of ["UPPER", "", "../s1", "a/b", "x".repeat(65), 7]) {

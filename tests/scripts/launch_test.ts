@@ -58,7 +58,7 @@ Deno.test("arguments, streams and exit status are the role's own", async () => {
   assert.equal((await run("ctl", "--home", "relative", "approvals")).code, 2);
   const absent = await run("ctl", "audit", "verify");
   assert.equal(absent.code, 1);
-  assert.match(absent.stdout, /no such (file or )?directory/);
+  assert(absent.stdout.startsWith("audit:0: cannot be read"), absent.stdout);
   const own = await run("--help");
   assert.equal(own.code, 0);
   assert(own.stdout.startsWith("launch starts a role"));

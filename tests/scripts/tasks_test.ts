@@ -8,10 +8,10 @@ const { tasks } = z.object({ tasks: z.record(z.string(), z.string()) })
 
 Deno.test("every task fills the cache first, frozen, and then runs a script, frozen", () => {
   const needed = ["permissions", "broker", "loop", "ctl", "up", "demo", "compile", "test"];
-  for (const name of [...needed, "test:long", "device-check"]) {
+  for (const name of [...needed, "test:long", "device-check", "check-runbook"]) {
     assert.match(
       tasks[name] ?? "",
-      /^deno install --frozen --quiet && ([A-Z_]+=1 )?deno run --frozen (--[\w=,-]+ )+scripts\/\w+\.ts/,
+      /^deno install --frozen --quiet && ([A-Z_]+=1 )?deno run --frozen --cached-only (--[\w=,-]+ )+scripts\/\w+\.ts/,
       name,
     );
   }
