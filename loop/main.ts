@@ -54,6 +54,12 @@ function readConfig(file: string | null): LoopConfig {
   try {
     return readLoopConfig(file, Deno.env.get("BOXMAKER_HOME"));
   } catch (error) {
+    if (error instanceof Deno.errors.NotCapable) {
+      refuse(
+        `holds too little: ${causes(error)}`,
+        `start it with deno task loop; ${runbook("loopd-cannot-start")}`,
+      );
+    }
     if (!(error instanceof ConfigError)) throw error;
     refuse(...error.message.split("\n"), runbook("config-invalid"));
   }
