@@ -64,13 +64,18 @@ function linted({ filename }: Deno.lint.RuleContext): Module | null {
   return filename.startsWith(PROJECT) ? moduleOf(filename.slice(PROJECT.length)) : null;
 }
 
+/** The path from the project's folder that `source` means in the file at `path`. */
+function resolved(path: string, source: string): string {
+  return new URL(source, `file:///${path}`).pathname.slice(1);
+}
+
 /** Why `from` may not import `source`, or null where it may. `typeOnly`: nothing of it runs. */
 function importProblem(from: Module, source: string, typeOnly: boolean): string | null {
   if (!source.startsWith(".")) {
     const allowed = from.pure ? PURE_PACKAGES : [...PACKAGES, ...PACKAGES_OF[from.path] ?? []];
     return allowed.includes(source) ? null : `${from.path} may not import ${source}`;
   }
-  const path = new URL(source, `file:///${from.path}`).pathname.slice(1);
+  const path = resolved(from.path, source);
   const to = moduleOf(path);
   const own = to !== null && (to.folder === "proto" || to.folder === from.folder);
   if (to === null || !own) return `${from.folder}/ may not import ${path}`;
@@ -182,6 +187,13 @@ const authority: Deno.lint.Rule = {
     const isMain = path === `${folder}/main.ts`;
     const isServe = path === `${folder}/serve.ts`;
     const report = (node: Deno.lint.Node, message: string) => context.report({ node, message });
+    const isSockets = (source: unknown) =>
+      typeof source === "string" && resolved(path, source) === SOCKETS && !isServe;
+    /** `name`: what is taken from there by `node`; null for everything. */
+    const checkListen = (node: Deno.lint.Node, name: Deno.lint.Node | null) => {
+      if (name?.type === "Identifier" && name.name !== "listen") return;
+      report(node, `only a serve.ts imports listen of ${SOCKETS}`);
+    };
     return {
       // By any other way to Deno the rules below would see nothing.
       Identifier: (node) => {
@@ -204,15 +216,21 @@ const authority: Deno.lint.Rule = {
         }
       },
       ImportDeclaration: (node) => {
-        const source = new URL(node.source.value, `file:///${path}`).pathname.slice(1);
-        if (source !== SOCKETS || isServe) return;
+        if (!isSockets(node.source.value)) return;
         for (const specifier of node.specifiers) {
-          const { type } = specifier;
-          const named = type === "ImportSpecifier" && specifier.imported.type === "Identifier"
-            ? specifier.imported.name
-            : "listen";
-          if (named === "listen") report(specifier, `only a serve.ts imports listen of ${SOCKETS}`);
+          checkListen(specifier, specifier.type === "ImportSpecifier" ? specifier.imported : null);
         }
+      },
+      ExportNamedDeclaration: (node) => {
+        if (!node.source || !isSockets(node.source.value)) return;
+        for (const specifier of node.specifiers) checkListen(specifier, specifier.local);
+      },
+      ExportAllDeclaration: (node) => {
+        if (isSockets(node.source.value)) checkListen(node, null);
+      },
+      ImportExpression: (node) => {
+        const { source } = node;
+        if (source.type === "Literal" && isSockets(source.value)) checkListen(node, null);
       },
     };
   },
