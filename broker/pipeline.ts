@@ -149,13 +149,15 @@ export class Pipeline {
     }
   }
 
-  /** The client of a waiting call went away: nothing is written. Without effect once it is answered. */
+  /** The client of a waiting call went away: nothing is written. Without effect once the call has ended. */
   lost(approval: number): void {
-    this.#approvals.take(approval)?.call.settle(null);
+    this.#take(approval)?.settle(null);
   }
 
   #ask(request: ToolRequest, seq: number, { grant }: Covered, { taint }: SessionState): Call {
     const { session, call, tool, arguments: args } = request;
+    // What has expired takes no room, even where the periodic check has not come to it.
+    this.expire();
     if (!this.#approvals.hasRoom(session)) {
       const message = "too many approvals are pending";
       return { pending: null, answer: Promise.resolve({ status: "failed", message }) };
@@ -277,24 +279,21 @@ export class Pipeline {
 
 type ToolAnswer = Extract<FinalToolResponse, { status: "result" | "failed" }>;
 
-/** The answer for a run. A content that does not fit a frame fails: half a content would lie. */
+/** The answer for a run. What does not fit a frame fails: half a content would lie. */
 function toResponse(
   outcome: RunOutcome,
   dataClass: SessionState["taint"],
   untrusted: boolean,
 ): ToolAnswer {
-  if (outcome.status !== "result") {
-    return { status: "failed", message: outcome.message.toWellFormed() };
-  }
-  const { truncated } = outcome;
-  const content = outcome.content.toWellFormed();
-  const response: ToolAnswer = {
-    status: "result",
-    content,
-    class: dataClass,
-    untrusted,
-    truncated,
-  };
+  const response: ToolAnswer = outcome.status === "result"
+    ? {
+      status: "result",
+      content: outcome.content.toWellFormed(),
+      class: dataClass,
+      untrusted,
+      truncated: outcome.truncated,
+    }
+    : { status: "failed", message: outcome.message.toWellFormed() };
   const frame = encodeFrame({ kind: "tool_response", final: true, body: response });
   return frame.length <= MAX_ANSWER_BYTES
     ? response

@@ -380,7 +380,7 @@ function decisions(): Decision[] {
 pure("only policy makes a decision: no copy, cast, heir or constructor does", () => {
   for (const decision of decisions()) {
     assert.ok(isDecision(decision));
-    const { covered, state, mayRun } = decision;
+    const { covered, state } = decision;
     const record = decision.toRecord();
     const others = [
       structuredClone(decision),

@@ -48,7 +48,7 @@ const CASES: Readonly<Record<string, readonly [string, readonly Source[], string
   "an entry that is named nowhere": [
     RUNBOOK,
     [code('runbook("grants-invalid")')],
-    "docs/runbook.md:23: deno-version is named nowhere",
+    "docs/runbook.md:25: deno-version is named nowhere",
   ],
   "one that only the runbook's own samples name": [
     RUNBOOK,
@@ -56,12 +56,12 @@ const CASES: Readonly<Record<string, readonly [string, readonly Source[], string
       code('runbook("grants-invalid")'),
       code("see docs/runbook.md#deno-version", "docs/runbook.md"),
     ],
-    "docs/runbook.md:23: deno-version is named nowhere",
+    "docs/runbook.md:25: deno-version is named nowhere",
   ],
   "an entry that is there twice": [
     RUNBOOK + entry("deno-version"),
     BOTH,
-    "docs/runbook.md:43: deno-version is there twice",
+    "docs/runbook.md:47: deno-version is there twice",
   ],
   "an entry of which nothing but its samples is left": [
     `${entry("grants-invalid")}\`\`\`text\n${entry("deno-version")}\`\`\`\n`,
