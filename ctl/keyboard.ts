@@ -24,6 +24,8 @@ export type Input =
  * earlier has come through, and that somebody in the middle of typing sees the question first.
  */
 const QUIET_MS = 500;
+/** So many ends of the input in a row are no Ctrl-D any more: the terminal has gone away. */
+const MAX_ENDS = 16;
 const CHUNK_BYTES = 4096;
 
 export class Keyboard {
@@ -68,6 +70,7 @@ export class Keyboard {
    */
   async discard(): Promise<boolean> {
     let found = false;
+    let ends = 0;
     // Without this the terminal keeps a line back until its Enter.
     this.#source.setRaw(true);
     try {
@@ -75,8 +78,10 @@ export class Keyboard {
         found ||= this.#lines.length > 0 || this.#splitter.pending > 0;
         this.#splitter = new LineSplitter();
         this.#lines = [];
+        if (this.#ended) ends += 1;
         this.#ended = false;
-      } while (await this.#readsWithin(this.#quietMs));
+        // A Ctrl-D that was typed ends one read, and what was typed after it is forgotten too.
+      } while (ends < MAX_ENDS && await this.#readsWithin(this.#quietMs));
     } finally {
       this.#source.setRaw(false);
     }
@@ -95,8 +100,7 @@ export class Keyboard {
       timer = setTimeout(() => resolve(false), ms);
     });
     try {
-      // The end of the input is no typing: there is nothing more to wait for.
-      return await Promise.race([this.#read().then(() => !this.#ended), quiet]);
+      return await Promise.race([this.#read().then(() => true), quiet]);
     } finally {
       clearTimeout(timer);
     }
