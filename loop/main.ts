@@ -1,8 +1,7 @@
 /** `loopd`: the command line, and the start behind its locks. */
 import { parseArgs } from "node:util";
-import { ConfigError } from "../proto/io/config_file.ts";
 import { causes, runbook, say } from "../proto/io/log.ts";
-import { DENO_VERSION, giveUpUnseen, tooWide } from "../proto/io/start.ts";
+import { configProblem, startProblem } from "../proto/io/start.ts";
 import { display } from "../proto/escape.ts";
 import { assertNever } from "../proto/text.ts";
 import { lockOf, type LoopConfig, readLoopConfig } from "./config.ts";
@@ -54,14 +53,8 @@ function readConfig(file: string | null): LoopConfig {
   try {
     return readLoopConfig(file, Deno.env.get("BOXMAKER_HOME"));
   } catch (error) {
-    if (error instanceof Deno.errors.NotCapable) {
-      refuse(
-        `holds too little: ${causes(error)}`,
-        `start it with deno task loop; ${runbook("loopd-cannot-start")}`,
-      );
-    }
-    if (!(error instanceof ConfigError)) throw error;
-    refuse(...error.message.split("\n"), runbook("config-invalid"));
+    const hint = `start it with deno task loop; ${runbook("loopd-cannot-start")}`;
+    refuse(...configProblem(error, hint));
   }
 }
 
@@ -89,18 +82,9 @@ function explain(problem: StartProblem, config: LoopConfig): never {
 
 async function main(): Promise<void> {
   const file = readCommandLine(Deno.args);
-  if (Deno.version.deno !== DENO_VERSION) {
-    refuse(`needs Deno ${DENO_VERSION}, and this is ${Deno.version.deno}`, runbook("deno-version"));
-  }
   const config = readConfig(file);
-  const wide = tooWide(lockOf(config), config.layout);
-  if (wide.length > 0) {
-    refuse(
-      ...wide.map((what) => `this process may ${what}, which it must not`),
-      runbook("permissions-too-wide"),
-    );
-  }
-  giveUpUnseen();
+  const problem = startProblem(lockOf(config), config.layout);
+  if (problem !== null) refuse(...problem);
   const notices = makeNotices();
   // A bug in one turn must not end the others.
   globalThis.addEventListener("unhandledrejection", (event) => {

@@ -1,5 +1,7 @@
 /** What every role does before anything else: is this the right runtime, and is it locked? */
 import type { Layout } from "../layout.ts";
+import { ConfigError } from "./config_file.ts";
+import { causes, runbook } from "./log.ts";
 import { describe, forbidden, type Lock, type Question } from "../locks.ts";
 
 /** The only version of Deno whose locks were tested: older ones do not hold unix sockets to `--allow-net`. */
@@ -23,4 +25,29 @@ export function giveUpUnseen(): void {
 /** What this process may do beyond `lock`, in words (contracts 1). Empty when it is locked. */
 export function tooWide(lock: Lock, layout: Layout): string[] {
   return [...new Set(forbidden(lock, layout).filter(isHeld).map(describe))];
+}
+
+/**
+ * Why a daemon must not run, in lines for its operator, or null where it is locked (contracts 1). Gives
+ * up what `tooWide` cannot see.
+ */
+export function startProblem(lock: Lock, layout: Layout): string[] | null {
+  const { deno } = Deno.version;
+  if (deno !== DENO_VERSION) {
+    return [`needs Deno ${DENO_VERSION}, and this is ${deno}`, runbook("deno-version")];
+  }
+  const wide = tooWide(lock, layout);
+  giveUpUnseen();
+  if (wide.length === 0) return null;
+  return [
+    ...wide.map((what) => `this process may ${what}, which it must not`),
+    runbook("permissions-too-wide"),
+  ];
+}
+
+/** Why a configuration cannot be used, in lines for the operator; `hint` is for a start without permissions. */
+export function configProblem(error: unknown, hint: string): string[] {
+  if (error instanceof Deno.errors.NotCapable) return [`holds too little: ${causes(error)}`, hint];
+  if (!(error instanceof ConfigError)) throw error;
+  return [...error.message.split("\n"), runbook("config-invalid")];
 }
