@@ -1,7 +1,8 @@
 /** `loopd`: the command line, and the start behind its locks. */
 import { parseArgs } from "node:util";
 import { causes, runbook, say } from "../proto/io/log.ts";
-import { configProblem, startProblem } from "../proto/io/start.ts";
+import { configProblem } from "../proto/io/config_file.ts";
+import { startProblem } from "../proto/io/start.ts";
 import { display } from "../proto/escape.ts";
 import { assertNever } from "../proto/text.ts";
 import { lockOf, type LoopConfig, readLoopConfig } from "./config.ts";

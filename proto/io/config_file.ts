@@ -3,6 +3,7 @@ import type * as z from "zod";
 import { display } from "../escape.ts";
 import { unlockablePath } from "../locks.ts";
 import { readToml } from "../toml.ts";
+import { causes, runbook } from "./log.ts";
 
 /** A configuration that cannot be used. Its message names the file and, where there is one, the line. */
 export class ConfigError extends Error {}
@@ -38,4 +39,11 @@ export function readConfigFile<T>(schema: z.ZodType<T>, file: string, named: boo
 export function checkPath(name: string, path: string): void {
   const problem = unlockablePath(path);
   if (problem !== null) throw new ConfigError(`${name}: ${display(path)} ${problem}`);
+}
+
+/** Why a configuration cannot be used, in lines for the operator; `hint` is for a start without permissions. */
+export function configProblem(error: unknown, hint: string): string[] {
+  if (error instanceof Deno.errors.NotCapable) return [`holds too little: ${causes(error)}`, hint];
+  if (!(error instanceof ConfigError)) throw error;
+  return [...error.message.split("\n"), runbook("config-invalid")];
 }

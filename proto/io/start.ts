@@ -1,7 +1,6 @@
 /** What every role does before anything else: is this the right runtime, and is it locked? */
 import type { Layout } from "../layout.ts";
-import { ConfigError } from "./config_file.ts";
-import { causes, runbook } from "./log.ts";
+import { runbook } from "./log.ts";
 import { describe, forbidden, type Lock, type Question } from "../locks.ts";
 
 /** The only version of Deno whose locks were tested: older ones do not hold unix sockets to `--allow-net`. */
@@ -43,11 +42,4 @@ export function startProblem(lock: Lock, layout: Layout): string[] | null {
     ...wide.map((what) => `this process may ${what}, which it must not`),
     runbook("permissions-too-wide"),
   ];
-}
-
-/** Why a configuration cannot be used, in lines for the operator; `hint` is for a start without permissions. */
-export function configProblem(error: unknown, hint: string): string[] {
-  if (error instanceof Deno.errors.NotCapable) return [`holds too little: ${causes(error)}`, hint];
-  if (!(error instanceof ConfigError)) throw error;
-  return [...error.message.split("\n"), runbook("config-invalid")];
 }
