@@ -131,10 +131,10 @@ export class Daemon implements AsyncDisposable {
     }
   }
 
-  /** Ends it: SIGTERM, and SIGKILL where that does not help. */
-  async stop(): Promise<void> {
+  /** Ends it: SIGTERM, and SIGKILL where that has not helped after `ms` milliseconds. */
+  async stop(ms = STOP_MS): Promise<void> {
     this.signal("SIGTERM");
-    const timer = setTimeout(() => this.signal("SIGKILL"), STOP_MS);
+    const timer = setTimeout(() => this.signal("SIGKILL"), ms);
     await this.ended;
     clearTimeout(timer);
   }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { Approvals, MAX_PENDING, MAX_PENDING_PER_SESSION } from "../../broker/approvals.ts";
 import type { AuditEvent } from "../../proto/audit.ts";
-import { type DecisionRecord, denied, type DenyReason } from "../../proto/decisions.ts";
+import { type DecisionRecord, denied } from "../../proto/decisions.ts";
 import { timestamp } from "../../proto/ids.ts";
 import type { FinalToolResponse } from "../../proto/messages.ts";
 import type { GrantFields } from "../support/grants.ts";

@@ -128,6 +128,16 @@ Deno.test("stopping waits for a program that stops in its own time", async () =>
   }
 });
 
+Deno.test("one that does not stop is killed", async () => {
+  using place = new TempDir();
+  const stays = 'Deno.addSignalListener("SIGTERM", () => {}); console.error("program: ready"); ' +
+    "setInterval(() => {}, 9);";
+  await using daemon = program(place, stays);
+  await daemon.ready(20_000);
+  await daemon.stop(200);
+  assert.equal((await daemon.ended).signal, "SIGKILL");
+});
+
 Deno.test("lines come whole, whatever pieces they arrive in", async () => {
   const bytes = new TextEncoder().encode("ä\n\nb🥛\nlast");
   for (const size of [1, 2, 3, 100]) {

@@ -33,7 +33,7 @@ export interface Run {
 export const CONTENT: RunOutcome = { status: "result", content: "the content", truncated: false };
 
 /** The answer to a call that gave that, under a grant with nothing said of classes. */
-export const RAN: FinalToolResponse = {
+export const RAN: Extract<FinalToolResponse, { status: "result" }> = {
   status: "result",
   content: "the content",
   class: "private",
@@ -180,6 +180,13 @@ export const TTL_MS = 100;
 export function asking(options: PathOptions = {}): DecisionPath {
   const path = new DecisionPath({ ttlMs: TTL_MS, ...options });
   path.grant("ask", { mode: "ask" });
+  return path;
+}
+
+/** A path with one grant, that lets files below `/n` be read. */
+export function allowing(): DecisionPath {
+  const path = new DecisionPath();
+  path.grant("read");
   return path;
 }
 
