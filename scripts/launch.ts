@@ -5,7 +5,7 @@ import { ConfigError } from "../proto/io/config_file.ts";
 import { runbook, say } from "../proto/io/log.ts";
 import { ALWAYS, type Role } from "../proto/locks.ts";
 import { runScript, UsageError } from "./support/cli.ts";
-import { flagsFor, mainOf, type Places, PROJECT, roleOf } from "./support/roles.ts";
+import { flagsFor, mainOf, type Places, roleOf } from "./support/roles.ts";
 import { watchStarter } from "./support/starter.ts";
 
 const HELP =
@@ -53,7 +53,11 @@ export function flagsOfRun(
   return places === null ? ALWAYS : flagsFor(role, places, home);
 }
 
-async function launch(role: Role, args: string[], flags: readonly string[]): Promise<number> {
+/**
+ * Runs Deno with `args` on the streams of this process, and passes on the signals that end a program.
+ * Returns its exit status; where a signal ended it, 128 and the signal's number.
+ */
+export async function runPassingSignals(args: readonly string[]): Promise<number> {
   let child: Deno.ChildProcess | null = null;
   const forward = (signal: Deno.Signal) => {
     try {
@@ -72,15 +76,13 @@ async function launch(role: Role, args: string[], flags: readonly string[]): Pro
   }
   const unwatch = watchStarter(() => forward("SIGTERM"));
   child = new Deno.Command(Deno.execPath(), {
-    args: ["run", "--quiet", ...flags, mainOf(role), ...args],
-    cwd: PROJECT,
+    args: [...args],
     // A locked program's runtime has no business on the network either.
     env: { DENO_NO_UPDATE_CHECK: "1" },
     stdin: "inherit",
     stdout: "inherit",
     stderr: "inherit",
   }).spawn();
-  // Where a signal ended it, this is 128 and the signal's number.
   const { code } = await child.status;
   clearTimeout(interrupted);
   unwatch();
@@ -98,7 +100,7 @@ async function main([name = "", ...args]: string[]): Promise<number> {
     say(role, ...error.message.split("\n"), runbook("config-invalid"));
     return 1;
   }
-  return await launch(role, args, flags);
+  return await runPassingSignals(["run", "--quiet", ...flags, mainOf(role), ...args]);
 }
 
 if (import.meta.main) {

@@ -125,7 +125,7 @@ async function run(stack: Stack, heard: Heard, ending: Ending, standin: boolean)
 async function main(args: string[]): Promise<number> {
   const { values } = readArgs({ args, options: { llama: { type: "string" } } });
   const home = prepareHome(Deno.env.get("BOXMAKER_HOME") || `${PROJECT}/.boxmaker`);
-  
+  checkSameHome(home);
   using ending = new Ending();
   const heard = new Heard();
   await using stack = new Stack({

@@ -86,6 +86,7 @@ for (const [spacing, wait] of Object.entries(SPACING)) {
     using bench = asking({ synced: false });
     const all = orders();
     assert.equal(all.length, 5 * 4 + 5 * 4 * 3 + 5 * 4 * 3 * 2);
+    const recorded: string[][] = [];
     for (const [n, order] of all.entries()) {
       const { answer, approval } = bench.ask(reading("s1", `c${n}`));
       const answers: unknown[] = [];
@@ -108,17 +109,19 @@ for (const [spacing, wait] of Object.entries(SPACING)) {
         assert.deepEqual(got, nothing, `${what}: ${name} comes second`);
       }
       assert.deepEqual(answers, [expected], `${what}: one answer`);
-      const own = bench.events().filter((event) => "call" in event && event.call === `c${n}`);
-      const kinds = own.map((event) => event.type === "approval" ? event.answer : event.type);
       const runs = record === "approved";
-      assert.deepEqual(kinds, [
-        "decision",
-        ...(record === null ? [] : [record]),
-        ...(runs ? ["result"] : []),
-      ], what);
+      recorded.push([
+        `c${n} decision`,
+        ...(record === null ? [] : [`c${n} ${record}`]),
+        ...(runs ? [`c${n} result`] : []),
+      ]);
       assert.equal(bench.runtime.runs.length - ran, runs ? 1 : 0, what);
       assert.deepEqual(bench.pipeline.pending(), [], what);
     }
+    const events = bench.events().map((event) =>
+      `${"call" in event && event.call} ${event.type === "approval" ? event.answer : event.type}`
+    );
+    assert.deepEqual(events, recorded.flat());
     assert.equal(bench.report().failure, null);
   });
 }

@@ -59,6 +59,8 @@ Deno.test("arguments, streams and exit status are the role's own", async () => {
   const absent = await run("ctl", "audit", "verify");
   assert.equal(absent.code, 1);
   assert(absent.stdout.startsWith("audit:0: cannot be read"), absent.stdout);
+  const elsewhere = await runScript("launch.ts", ["ctl", "--version"], { env, cwd: "/" });
+  assert.deepEqual([elsewhere.code, elsewhere.stdout], [0, "bxctl m3a (deno 2.9.6)\n"]);
   const own = await run("--help");
   assert.equal(own.code, 0);
   assert(own.stdout.startsWith("launch starts a role"));
@@ -103,16 +105,38 @@ Deno.test("SIGTERM and SIGINT are passed on, and the role ends as by itself", as
   }
 });
 
-Deno.test("Ctrl-C on a terminal reaches the role once, and ends both", async () => {
+/** Starts a program by the launcher's function; that counts the signals of a second, and exits with them. */
+function countsSignals(place: TempDir): [string, ...string[]] {
+  const counting = place.write(
+    "counting.ts",
+    `let count = 0;
+    Deno.addSignalListener("SIGINT", () => {
+      count += 1;
+      setTimeout(() => Deno.exit(100 + count), 1000);
+    });
+    console.log("counting");
+    setInterval(() => {}, 1000);`,
+  );
+  const driver = place.write(
+    "driver.ts",
+    `import { runPassingSignals } from "${new URL("../../scripts/launch.ts", import.meta.url)}";
+    Deno.exit(await runPassingSignals(["run", "--allow-all", "${counting}"]));`,
+  );
+  return [DENO, "run", "--quiet", "--config", `${ROOT}/deno.json`, "--allow-all", driver];
+}
+
+Deno.test("a Ctrl-C on a terminal reaches the role once, a SIGINT elsewhere once too", async () => {
   using place = new TempDir();
-  prepareHome(place.path);
-  const options = { env: { BOXMAKER_HOME: place.path } };
-  await using broker = Followed.onTerminal([...LAUNCH, "broker", "serve"], options);
-  await broker.shows("brokerd: ready, serving ");
-  await broker.type("\x03");
-  assert.equal(await broker.ends(), 0);
-  assert.equal(broker.output.split("brokerd: stopped").length, 2, broker.output);
-  await noneLeftWith(place.path);
+  {
+    await using terminal = Followed.onTerminal(countsSignals(place));
+    await terminal.shows("counting");
+    await terminal.type("\x03");
+    assert.equal(await terminal.ends(), 101);
+  }
+  await using pipes = Followed.start(countsSignals(place));
+  await pipes.shows("counting");
+  pipes.signal("SIGINT");
+  assert.equal(await pipes.ends(), 101);
 });
 
 Deno.test("a role that a signal ends gives 128 and the signal's number", async () => {

@@ -115,6 +115,15 @@ Deno.test("loopd reads every reply back from its stream, and makes the call of i
   }
 });
 
+Deno.test("no piece ends within a character", PURE, () => {
+  for (let before = 0; before < 12; before++) {
+    const told = `${"x".repeat(before)}${"🥛".repeat(20)}`;
+    const parts = streamOf({ reasoning: told, text: told, call: null }, 7).join("");
+    assert.equal(parts.split("🥛").length, 41);
+    assert.equal(parts.includes("\\ud83e"), false);
+  }
+});
+
 Deno.test("it asks for no tool that loopd does not offer", PURE, () => {
   const offered = MODEL_TOOLS.map((tool) => tool.function.name);
   for (const messages of [[user("time")], [user("read /a")], looked("read /a")]) {

@@ -61,7 +61,12 @@ Deno.test("on a terminal: denied, asked, approved, refused, and all of it in the
     await up.shows("The tool said: Denied: the owner refused this call.");
     await up.type("\x04");
     assert.equal(await up.ends(), 0);
-    assert(up.output.includes("brokerd: approval 4: session"), "what was said is told at the end");
+    // What was said meanwhile is told at the end, and did not break into what was typed.
+    const [during = "", after = ""] = up.output.split("up: said meanwhile, and in ");
+    assert.equal(during.includes("brokerd: approval"), false);
+    for (const said of ["brokerd: approval 1: session", "brokerd: approval 4: session"]) {
+      assert(after.includes(said), said);
+    }
     assert(up.output.includes(`task ctl audit verify --home '${home}'`), up.output);
   }
   await noneLeftWith(home);
