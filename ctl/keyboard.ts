@@ -76,9 +76,9 @@ export class Keyboard {
     try {
       do {
         found ||= this.#lines.length > 0 || this.#splitter.pending > 0;
+        if (this.#ended) ends += 1;
         this.#splitter = new LineSplitter();
         this.#lines = [];
-        if (this.#ended) ends += 1;
         this.#ended = false;
         // A Ctrl-D that was typed ends one read, and what was typed after it is forgotten too.
       } while (ends < MAX_ENDS && await this.#readsWithin(this.#quietMs));

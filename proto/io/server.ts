@@ -127,6 +127,7 @@ export function serve<S extends SocketName>(options: ServerOptions<S>): Server {
   void acceptAll();
   return {
     stop() {
+      if (stopped) return;
       stopped = true;
       listener.close();
       for (const connection of open) connection.close();

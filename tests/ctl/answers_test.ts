@@ -88,30 +88,34 @@ Deno.test("a turn ends with done or failed and with nothing else", async () => {
 Deno.test("nobody there, no socket there and no way in are told apart", async () => {
   using home = new CtlHome();
   const path = home.layout.adminSocket;
-  const lines = async () => {
+  const linesOf = async (admin: Admin) => {
     try {
-      await new Admin(path).approvals();
+      await admin.approvals();
     } catch (error) {
       if (error instanceof Failed) return error.lines;
     }
     throw new Error("it was answered");
   };
+  const lines = () => linesOf(new Admin(path));
   const notRunning = [
     `brokerd is not running: nobody listens on ${path}`,
     "start it with `brokerd serve`, or from the sources with `deno task broker`; " +
     "see docs/runbook.md#broker-unavailable",
   ];
   assert.deepEqual(await lines(), notRunning);
-  // A socket that its daemon left behind.
-  const listener = Deno.listen({ transport: "unix", path: `${path}.new` });
-  Deno.renameSync(`${path}.new`, path); // closing removes the socket only where it was made
+  // A socket that its daemon left behind: what listened was there under another name.
+  const other = `${home.root}/other.sock`;
+  const listener = Deno.listen({ transport: "unix", path: other });
+  Deno.renameSync(other, path);
   listener.close();
-  assert(Deno.statSync(path).isSocket);
+  assert.equal(Deno.lstatSync(path).isSocket, true);
   assert.deepEqual(await lines(), notRunning);
   Deno.removeSync(path);
   Deno.writeTextFileSync(path, "no socket");
-  const [file] = await lines();
-  assert.match(file ?? "", /^(?:cannot connect to brokerd at|brokerd is not running: )/);
+  assert.deepEqual(await lines(), notRunning);
+  Deno.removeSync(path);
+  const [first] = await linesOf(new Admin(`${home.root}/${"long".repeat(40)}`));
+  assert.match(first ?? "", /^cannot connect to brokerd at .*: /);
 });
 
 Deno.test("every way of getting no answer has words, and its daemon's runbook entry", () => {

@@ -45,6 +45,22 @@ Deno.test("a signal ends the demo, and nothing is left", async () => {
   await noneLeftWith(place.path);
 });
 
+Deno.test("a step that comes out otherwise is named, with 1, and the home is kept", async () => {
+  using place = new TempDir();
+  const demo = [Deno.execPath(), "run", "--quiet", "-A", `${ROOT}/scripts/demo.ts`] as const;
+  await using running = Followed.start(demo, { env: tempEnv(place) });
+  await running.shows("1. what no grant covers");
+  // From the next call on nothing is allowed any more.
+  const [home] = left(place);
+  Deno.writeTextFileSync(`${place.path}/${home}/grants/bad.toml`, "nothing\n");
+  assert.equal(await running.ends(), 1);
+  const { output } = running;
+  assert(output.includes("NOT AS IT MUST BE: the owner was not asked\n"), output);
+  assert.match(output, /\ndemo: [34] of 7 steps did not come out as they must\n/);
+  assert(output.endsWith(`demo: the home is kept: ${place.path}/${home}\n`), output);
+  await noneLeftWith(place.path);
+});
+
 Deno.test("--keep keeps the home of the demo; wrong usage ends with 2", async () => {
   using place = new TempDir();
   const { code, stderr } = await runScript("demo.ts", ["--keep"], { env: tempEnv(place) });
