@@ -5,6 +5,7 @@ import { listen } from "../../proto/io/socket.ts";
 import type { Message } from "../../proto/messages.ts";
 import { utf8 } from "../../proto/text.ts";
 import { DEADLINE_MS, frame, within } from "../support/broker.ts";
+import { leaveSocket } from "../support/sockets.ts";
 
 const REQUEST: Message<"approve"> = { kind: "approve", final: true, body: { approval: 41 } };
 const RESULT: Message<"approve_result"> = {
@@ -100,7 +101,7 @@ Deno.test("where nobody listens is unreachable", async () => {
     await failsAs("unreachable", Call.open(`${root}/none.sock`, REQUEST, KINDS), "no file");
     Deno.writeTextFileSync(`${root}/file`, "");
     await failsAs("unreachable", Call.open(`${root}/file`, REQUEST, KINDS), "a file");
-    Deno.listen({ transport: "unix", path: `${root}/stale.sock` }).close();
+    leaveSocket(`${root}/stale.sock`);
     await failsAs("unreachable", Call.open(`${root}/stale.sock`, REQUEST, KINDS), "a stale socket");
   } finally {
     Deno.removeSync(root, { recursive: true });
