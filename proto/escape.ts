@@ -9,8 +9,16 @@ import { domainToUnicode } from "node:url";
 // \p{C}: Cc, Cf, Cs, Co, Cn.
 const HIDDEN = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 const HIDDEN_BUT_LAYOUT = /(?![\n\t])[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
+// The text is often JSON, where a host's characters may stand as escapes: `\u0078n--` is `xn--` too.
+const CHARACTER = String.raw`(?:[a-z0-9_-]|\\u00(?:2d|3\d|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a]))`;
+const DOT = String.raw`(?:\.|\\u002e)`;
 // Whole runs of labels: the time to look through a text grows with its length, not with the square.
-const HOST = /[a-z0-9_-]+(?:\.[a-z0-9_-]+)*/gi;
+// Any other escape of JSON is passed over whole: the n of a \n is no letter of the host after it.
+const HOST = new RegExp(
+  String.raw`${CHARACTER}+(?:${DOT}${CHARACTER}+)*|\\(?:["\\/bfnrt]|u[0-9a-f]{4})`,
+  "gi",
+);
+const ESCAPE = /\\u00([0-9a-f]{2})/gi;
 const ENCODED_LABEL = /(?:^|\.)xn--/i;
 /** Nothing longer is a host name (specification 3, "Hosts"). */
 const MAX_HOST_LENGTH = 253;
@@ -22,13 +30,14 @@ function escapeCharacter(character: string): string {
 }
 
 function decodeHosts(value: string): string {
-  return value.replace(HOST, (host) => {
-    // What stands right before a host, such as the n of a JSON \n, must not hide it.
+  return value.replace(HOST, (written) => {
+    const host = written.replace(ESCAPE, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
+    // What stands right before a host must not hide it.
     const start = ENCODED_LABEL.test(host) ? 0 : host.search(/xn--/i);
-    if (start < 0 || host.length > MAX_HOST_LENGTH) return host;
+    if (start < 0 || host.length > MAX_HOST_LENGTH) return written;
     const name = host.slice(start).toLowerCase();
     const decoded = domainToUnicode(name);
-    return decoded === "" || decoded === name ? host : `${host} (${decoded})`;
+    return decoded === "" || decoded === name ? written : `${written} (${decoded})`;
   });
 }
 

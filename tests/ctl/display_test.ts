@@ -84,6 +84,15 @@ Deno.test("an encoded host is followed by its decoded form wherever it stands", 
     "\u200bxn--mnchen-3ya.de": "\\u200bxn--mnchen-3ya.de (münchen.de)",
     // Right after the escapes of JSON.
     '"\\nxn--mnchen-3ya.de"': '"\\nxn--mnchen-3ya.de (münchen.de)"',
+    // A host whose letters the model wrote as escapes of JSON is the same host.
+    '"https://\\u0078n--bcher-kva.foo.org/"':
+      '"https://\\u0078n--bcher-kva.foo.org (bücher.foo.org)/"',
+    '"https:\\u002f\\u002fx.xn--bcher-kva.org"':
+      '"https:\\u002f\\u002fx.xn--bcher-kva.org (x.bücher.org)"',
+    '"\\nx.xn--bcher-kva.org"': '"\\nx.xn--bcher-kva.org (x.bücher.org)"',
+    '"https:\\u002f/x.x\\u006E--bcher-kva.org:443/"':
+      '"https:\\u002f/x.x\\u006E--bcher-kva.org (x.bücher.org):443/"',
+    '"https://x\\u002exn--bcher-kva.org/"': '"https://x\\u002exn--bcher-kva.org (x.bücher.org)/"',
     "xn-- is no host": "xn-- (xn-\ufffd) is no host",
     "example.com": "example.com",
     [`xn--${"a".repeat(300)}.de`]: `xn--${"a".repeat(300)}.de`,
