@@ -11,6 +11,8 @@ export type Received =
   | { readonly status: "gone" };
 
 const CHUNK_BYTES = 16 * 1024;
+/** The runtime fires a timer of more milliseconds than this, some 24 days, at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 /** Pause after bytes that nobody wants, so that sending them costs the sender more than us. */
 const DRAIN_PAUSE_MS = 100;
 
@@ -31,7 +33,7 @@ export class FrameConnection {
   async receive(timeoutMs: number): Promise<Received> {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const late = new Promise<Received>((resolve) => {
-      timer = setTimeout(() => resolve({ status: "timeout" }), timeoutMs);
+      timer = setTimeout(() => resolve({ status: "timeout" }), Math.min(timeoutMs, MAX_TIMER_MS));
     });
     try {
       return await Promise.race([this.#readLine(), late]);

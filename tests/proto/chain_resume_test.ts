@@ -135,7 +135,7 @@ Deno.test(
         fc.pre([...names].every(([, name = ""]) => name >= newest.name));
         assert.deepEqual(verdict(resumed(files)), verdict(verify(files)));
       }),
-      { numRuns: 50 },
+      { numRuns: 30 },
     );
   },
 );

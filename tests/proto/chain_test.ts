@@ -178,19 +178,20 @@ Deno.test(
 );
 
 Deno.test("bytes that were fed may change afterwards", { permissions: "none" }, () => {
-  const builder = log().add(decision("allowed")).add(result(0));
   const torn = utf8('{"seq":2,"ti');
-  const [file] = builder.raw(torn).add(recovery([torn])).lines();
+  const [file] = log().add(decision("allowed")).add(result(0))
+    .raw(torn).add(recovery([torn])).raw(utf8("a")).raw(utf8("bc")).lines();
   const verifier = new ChainVerifier();
   verifier.file(DAY);
   for (const [at, line] of file?.lines.entries() ?? []) {
     const bytes = line.slice();
-    verifier.line(bytes, at < 3);
+    verifier.line(bytes, at < 5);
     bytes.fill(0x78);
   }
   const report = verifier.finish();
   assert.equal(report.failure, null);
   assert.equal(report.records, 3);
+  assert.deepEqual(verifier.end().torn, { bytes: 4, sha256: sha256(utf8("a\nbc")) });
 });
 
 Deno.test("end tells a writer where to go on", { permissions: "none" }, () => {
