@@ -11,6 +11,12 @@ export interface Source {
   setRaw(on: boolean): void;
 }
 
+export const stdin: Source = {
+  read: (buffer) => Deno.stdin.read(buffer),
+  isTerminal: () => Deno.stdin.isTerminal(),
+  setRaw: (on) => Deno.stdin.setRaw(on, { cbreak: on }),
+};
+
 export type Input =
   | { readonly kind: "line"; readonly text: string }
   | { readonly kind: "not_utf8" }
@@ -24,7 +30,9 @@ export type Input =
  * earlier has come through, and that somebody in the middle of typing sees the question first.
  */
 const QUIET_MS = 500;
-/** So many ends of the input in a row are no Ctrl-D any more: the terminal has gone away. */
+/** How long a read may take to begin, in milliseconds. */
+const BEGIN_MS = 50;
+/** So many ends of the input are no Ctrl-D any more: the terminal has gone away. */
 const MAX_ENDS = 16;
 const CHUNK_BYTES = 4096;
 
@@ -71,26 +79,24 @@ export class Keyboard {
   async discard(): Promise<boolean> {
     let found = false;
     let ends = 0;
-    // Without this the terminal keeps a line back until its Enter.
-    this.#source.setRaw(true);
-    try {
-      do {
-        found ||= this.#lines.length > 0 || this.#splitter.pending > 0;
-        if (this.#ended) ends += 1;
-        this.#splitter = new LineSplitter();
-        this.#lines = [];
-        this.#ended = false;
-        // A Ctrl-D that was typed ends one read, and what was typed after it is forgotten too.
-      } while (ends < MAX_ENDS && await this.#readsWithin(this.#quietMs));
-    } finally {
-      this.#source.setRaw(false);
+    for (let more = true; more && ends < MAX_ENDS;) {
+      found ||= this.#lines.length > 0 || this.#splitter.pending > 0;
+      this.#splitter = new LineSplitter();
+      this.#lines = [];
+      this.#ended = false;
+      // It is to begin while the terminal gives out lines: one that began later would not see Ctrl-D.
+      more = await this.#readsWithin(BEGIN_MS);
+      if (!more) {
+        // Without this the terminal keeps a line back until its Enter.
+        this.#source.setRaw(true);
+        more = await this.#readsWithin(this.#quietMs).finally(() => this.#source.setRaw(false));
+      }
+      // A Ctrl-D that was typed ends one read, and what was typed after it is forgotten too.
+      if (this.#ended) ends += 1;
     }
+    // What may still be there after so many must not be taken for an answer.
+    this.#ended = ends === MAX_ENDS;
     return found;
-  }
-
-  /** Gives the terminal back as it was, at whatever point the program ends. */
-  restore(): void {
-    if (this.isTerminal) this.#source.setRaw(false);
   }
 
   /** Whether something is read, of what is there or comes within `ms` milliseconds. */

@@ -12,7 +12,7 @@ import { type CtlConfig, type CtlOverrides, lockOf, readCtlConfig } from "./conf
 import { checkGrants } from "./grants_check.ts";
 import { helpText } from "./help.ts";
 import { type Io, OutputGone, realIo, reportFailure, type Status } from "./io.ts";
-import { Keyboard } from "./keyboard.ts";
+import { Keyboard, stdin } from "./keyboard.ts";
 import { Failed, notAllowed, notices } from "./notices.ts";
 import { refuse } from "./refuse.ts";
 
@@ -50,16 +50,14 @@ function checkRuntime(config: CtlConfig): void {
   giveUpUnseen();
 }
 
-/** Ctrl-C while the terminal is being emptied must not leave it without its echo. */
-function openKeyboard(): Keyboard {
-  const keyboard = new Keyboard(Deno.stdin);
+/**
+ * Ends on a signal as on any other end: the runtime gives the terminal its mode back then, but not where
+ * a signal ends it, and Ctrl-C may come while the terminal is without its echo.
+ */
+function exitOnSignals(): void {
   for (const [signal, number] of SIGNALS) {
-    Deno.addSignalListener(signal, () => {
-      keyboard.restore();
-      Deno.exit(128 + number);
-    });
+    Deno.addSignalListener(signal, () => Deno.exit(128 + number));
   }
-  return keyboard;
 }
 
 async function run(command: Command, config: CtlConfig, io: Io, json: boolean): Promise<Status> {
@@ -67,7 +65,8 @@ async function run(command: Command, config: CtlConfig, io: Io, json: boolean): 
   switch (command.name) {
     case "chat": {
       const options = { ...command, loopSocket: config.loopSocket, json };
-      return await chat(options, admin, openKeyboard(), io);
+      exitOnSignals();
+      return await chat(options, admin, new Keyboard(stdin), io);
     }
     case "approvals":
       return await listApprovals(admin, io, json);

@@ -5,15 +5,18 @@ import { Failed, noAnswer } from "../../ctl/notices.ts";
 import { Turn } from "../../ctl/turn.ts";
 import { ClientError, type ClientFailure } from "../../proto/io/client.ts";
 import { CtlHome } from "../support/ctl.ts";
-import { forEach, within } from "../support/broker.ts";
+import { forEach, until, within } from "../support/broker.ts";
 
-/** A socket at `path` that reads a line of each client, writes `bytes` and closes. */
-function answering(path: string, bytes: string): Disposable {
+const EXPIRES = "2026-12-01T10:13:00.000Z";
+
+/** A socket at `path` that reads a line of each client, writes `bytes` and after `release` closes. */
+function answering(path: string, bytes: string, release = Promise.resolve()): Disposable {
   const listener = Deno.listen({ transport: "unix", path });
   (async () => {
     for await (const conn of listener) {
       await conn.read(new Uint8Array(4096)).catch(() => null);
       await conn.write(new TextEncoder().encode(bytes)).catch(() => 0);
+      await release;
       conn.close();
     }
   })();
@@ -83,6 +86,32 @@ Deno.test("a turn ends with done or failed and with nothing else", async () => {
     assert.equal(await codeOf(all()), code);
     turn.close();
   });
+});
+
+Deno.test("the end of a call is seen before its result is shown, whenever it came", async () => {
+  const pending = { type: "approval_pending", approval: 1, tool: "t", expires: EXPIRES };
+  const result = { type: "tool_result", call: "c1", tool: "t", status: "denied", content: "" };
+  const events = [{ type: "session", session: "s1" }, pending, result];
+  using home = new CtlHome();
+  const release = Promise.withResolvers<void>();
+  using _socket = answering(
+    home.layout.loopSocket,
+    events.map((event) => frame("turn_event", event, false)).join(""),
+    release.promise,
+  );
+  const turn = await Turn.start(home.layout.loopSocket, null, "hello");
+  assert.equal((await turn.next())?.type, "session");
+  assert.equal((await turn.next())?.type, "approval_pending");
+  // Watched before or after it came, and shown only then.
+  await until("the end of c1", () => turn.endOf("c1").aborted);
+  assert.equal(turn.endOf("c2").aborted, false);
+  const turnEnds = turn.endOf("c2");
+  assert.equal((await turn.next())?.type, "tool_result");
+  assert.equal(turnEnds.aborted, false);
+  release.resolve();
+  assert.equal(await codeOf(turn.next()), "closed");
+  assert.equal(turnEnds.aborted, true);
+  turn.close();
 });
 
 Deno.test("nobody there, no socket there and no way in are told apart", async () => {

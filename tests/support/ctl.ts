@@ -90,11 +90,15 @@ export class Terminal implements AsyncDisposable {
   /** Everything on the screen so far, bytes as they came. */
   screen = "";
 
-  /** `redirect`: what the shell does with its streams, as `2>file`. */
-  constructor(home: string, args: readonly string[], options: RunOptions = {}, redirect = "") {
+  /** `shell`: how the shell runs it, `$BXCTL` being its command line. */
+  constructor(
+    home: string,
+    args: readonly string[],
+    { options = {}, shell = "exec $BXCTL" }: { options?: RunOptions; shell?: string } = {},
+  ) {
     const words = [Deno.execPath(), ...commandLine(home, args)].map(quoted).join(" ");
     this.#child = new Deno.Command("script", {
-      args: ["-qefE", "never", "-c", `exec ${words} ${redirect}`, "/dev/null"],
+      args: ["-qefE", "never", "-c", shell.replace("$BXCTL", () => words), "/dev/null"],
       cwd: PROJECT,
       env: { BOXMAKER_HOME: home, NO_COLOR: "", TERM: "xterm", SHELL: "/bin/sh", ...options.env },
       stdin: "piped",
