@@ -4,20 +4,21 @@
  */
 import { setImmediate } from "node:timers/promises";
 import { AuditLog } from "../../broker/audit_log.ts";
-import type { OpenFile } from "../../broker/files.ts";
+import { type Files, type OpenFile, realFiles } from "../../broker/files.ts";
 import { grantReader } from "../../broker/grants.ts";
 import { makeNotices } from "../../broker/notices.ts";
 import { type Call, Pipeline } from "../../broker/pipeline.ts";
 import type { SessionState } from "../../broker/policy.ts";
 import { isRunSpec, type RunOutcome, type RunSpec, type Runtime } from "../../broker/runner.ts";
 import { SessionStates } from "../../broker/state.ts";
-import type { AuditEvent } from "../../proto/audit.ts";
+import { type AuditEvent, parseRecord } from "../../proto/audit.ts";
 import type { DenyReason } from "../../proto/decisions.ts";
 import type { ChainReport } from "../../proto/chain.ts";
 import type { FinalToolResponse, ToolRequest } from "../../proto/messages.ts";
+import { utf8 } from "../../proto/text.ts";
 import { namesOf, within } from "./broker.ts";
 import { type GrantFields, grantFile } from "./grants.ts";
-import { recordsIn, verifyDirectory } from "./log.ts";
+import { filesIn, recordsIn, verifyDirectory } from "./log.ts";
 import { WatchedFiles } from "./watched_files.ts";
 
 /** One run that a runtime was asked for. */
@@ -64,25 +65,17 @@ export class HeldRuntime implements Runtime {
   }
 }
 
-/** Watched files that do not wait for the disk, for tests with thousands of records. */
-class HastyFiles extends WatchedFiles {
-  override openRead(path: string): OpenFile {
-    return { ...super.openRead(path), sync: () => {} };
-  }
-  override openAppend(path: string): OpenFile {
-    return { ...super.openAppend(path), sync: () => {} };
-  }
-  override create(path: string): OpenFile {
-    return { ...super.create(path), sync: () => {} };
-  }
-  override syncDirectory(): void {}
-}
+/** The real files, but that no sync waits for the disk: no test here pulls the plug. */
+const hastyFiles: Files = {
+  ...realFiles,
+  openRead: (path) => hasty(realFiles.openRead(path)),
+  openAppend: (path) => hasty(realFiles.openAppend(path)),
+  create: (path) => hasty(realFiles.create(path)),
+  syncDirectory: () => {},
+};
 
-export interface PathOptions {
-  /** How long an approval waits, in milliseconds. */
-  readonly ttlMs?: number;
-  /** Whether syncs reach the disk; without, a test is much faster. */
-  readonly synced?: boolean;
+function hasty(file: OpenFile): OpenFile {
+  return { ...file, sync: () => {} };
 }
 
 /** A pipeline in a home of its own. Dispose of it. */
@@ -100,19 +93,20 @@ export class DecisionPath implements Disposable {
   files: WatchedFiles;
   pipeline: Pipeline;
 
-  readonly #options: Required<PathOptions>;
+  readonly #ttlMs: number;
 
-  constructor({ ttlMs = 60_000, synced = true }: PathOptions = {}) {
-    this.#options = { ttlMs, synced };
+  /** `ttlMs`: how long an approval waits, in milliseconds. */
+  constructor(ttlMs = 60_000) {
+    this.#ttlMs = ttlMs;
     for (const directory of [this.audit, this.sessions, this.grants]) Deno.mkdirSync(directory);
-    this.files = new WatchedFiles();
+    this.files = new WatchedFiles(hastyFiles);
     this.pipeline = this.restart();
   }
 
   /** A new brokerd over the same files, as after a restart. Throws where it does not start. */
   restart(): Pipeline {
     this.files[Symbol.dispose]();
-    this.files = this.#options.synced ? new WatchedFiles() : new HastyFiles();
+    this.files = new WatchedFiles(hastyFiles);
     const notices = makeNotices((...lines) => void this.said.push(...lines));
     const audit = new AuditLog(this.files, this.audit, () => this.now, notices);
     const started = audit.start(false);
@@ -124,7 +118,7 @@ export class DecisionPath implements Disposable {
       runtime: this.runtime,
       notices,
       now: () => this.now,
-      ttlMs: this.#options.ttlMs,
+      ttlMs: this.#ttlMs,
     });
   }
 
@@ -148,6 +142,14 @@ export class DecisionPath implements Disposable {
   /** The events on disk, in order. */
   events(): AuditEvent[] {
     return recordsIn(this.audit).map(({ event }) => event);
+  }
+
+  /** The events of the calls with this id on disk, in order. */
+  eventsOf(call: string): AuditEvent[] {
+    const lines = filesIn(this.audit)
+      .flatMap(({ bytes }) => new TextDecoder().decode(bytes).split("\n"));
+    return lines.filter((line) => line.includes(`"call":"${call}"`))
+      .flatMap((line) => parseRecord(utf8(line))?.event ?? []);
   }
 
   /** What verifying the log gives. */
@@ -177,8 +179,8 @@ export class DecisionPath implements Disposable {
 export const TTL_MS = 100;
 
 /** A path with one grant, that asks for reading below `/n`. */
-export function asking(options: PathOptions = {}): DecisionPath {
-  const path = new DecisionPath({ ttlMs: TTL_MS, ...options });
+export function asking(): DecisionPath {
+  const path = new DecisionPath(TTL_MS);
   path.grant("ask", { mode: "ask" });
   return path;
 }

@@ -22,61 +22,67 @@ export class WatchedFiles implements Files, Disposable {
   /** Set by the test. */
   fault: Fault = () => null;
 
+  readonly #base: Files;
   readonly #open = new Set<OpenFile>();
   readonly #locks: Deno.FsFile[] = [];
 
+  /** `base`: what it watches, the real files unless given. */
+  constructor(base: Files = realFiles) {
+    this.#base = base;
+  }
+
   list(directory: string): string[] {
     this.#check("list", directory);
-    return realFiles.list(directory);
+    return this.#base.list(directory);
   }
 
   stat(path: string): FileStat | null {
     this.#check("stat", path);
-    return realFiles.stat(path);
+    return this.#base.stat(path);
   }
 
   lstat(path: string): FileStat | null {
-    return realFiles.lstat(path);
+    return this.#base.lstat(path);
   }
 
   makeDirectory(path: string): void {
     this.#note("makeDirectory", path);
-    realFiles.makeDirectory(path);
+    this.#base.makeDirectory(path);
   }
 
   openRead(path: string): OpenFile {
     this.#check("openRead", path);
-    return this.#watch(path, realFiles.openRead(path));
+    return this.#watch(path, this.#base.openRead(path));
   }
 
   openAppend(path: string): OpenFile {
     this.#note("openAppend", path);
-    return this.#watch(path, realFiles.openAppend(path));
+    return this.#watch(path, this.#base.openAppend(path));
   }
 
   openUpdate(path: string): OpenFile {
     this.#note("openUpdate", path);
-    return this.#watch(path, realFiles.openUpdate(path));
+    return this.#watch(path, this.#base.openUpdate(path));
   }
 
   create(path: string): OpenFile {
     this.#note("create", path);
-    return this.#watch(path, realFiles.create(path));
+    return this.#watch(path, this.#base.create(path));
   }
 
   syncDirectory(path: string): void {
     this.#note("syncDirectory", path);
-    realFiles.syncDirectory(path);
+    this.#base.syncDirectory(path);
   }
 
   rename(from: string, to: string): void {
     this.#note("rename", to);
-    realFiles.rename(from, to);
+    this.#base.rename(from, to);
   }
 
   remove(path: string): void {
     this.#note("remove", path);
-    realFiles.remove(path);
+    this.#base.remove(path);
   }
 
   /** As the real one, but freed when this is disposed of. */
