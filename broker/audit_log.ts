@@ -105,6 +105,7 @@ export class AuditLog {
       return null;
     }
     this.#position = { nextSeq: seq + 1, prev: sha256(line), newest: name };
+    this.#notices.auditWritten();
     this.#writeHead(false);
     return seq;
   }
@@ -161,7 +162,6 @@ export class AuditLog {
     this.#position = position;
     if (position.newest !== null) this.#fileFor(position.newest);
     this.#mode = "open";
-    this.#notices.auditOpen();
     if (recovered !== null) this.#notices.recovered(recovered);
     if (accepted !== null) this.#notices.breakAccepted(accepted);
     if (head !== "nothing") this.#writeHead(head === "rewrite_and_sync");

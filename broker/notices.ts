@@ -1,7 +1,7 @@
 /** Everything that brokerd says to its operator, each state that refuses with its runbook entry. */
 import type { ChainFailure, Location } from "../proto/chain.ts";
 import { display } from "../proto/escape.ts";
-import { causes, runbook, say } from "../proto/io/log.ts";
+import { causes, runbook, SaidOnce, say } from "../proto/io/log.ts";
 import type { GrantProblem, SocketName, ToolRequest } from "../proto/messages.ts";
 
 export type Notices = ReturnType<typeof makeNotices>;
@@ -10,14 +10,8 @@ export type Notices = ReturnType<typeof makeNotices>;
 export function makeNotices(
   tell: (...lines: string[]) => void = (...lines) => say("brokerd", ...lines),
 ) {
-  /** What was last said of each subject, so that it is said once and not at every call. */
-  const said = new Map<string, string>();
-  function once(subject: string, lines: readonly string[]): void {
-    const whole = lines.join("\n");
-    if (said.get(subject) === whole) return;
-    said.set(subject, whole);
-    tell(...lines);
-  }
+  const said = new SaidOnce(tell);
+  const once = said.say.bind(said);
   const withCause = (what: string, error: unknown) =>
     error === null ? what : `${what}: ${causes(error)}`;
   const place = ({ file, line }: Location) => `${display(file)}:${line}`;
@@ -35,7 +29,7 @@ export function makeNotices(
       once("grants", [...lines, pointer]);
     },
     grantsValid: () => {
-      if (said.delete("grants")) tell("grants: valid again");
+      if (said.forget("grants")) tell("grants: valid again");
     },
     stateUnreadable: (session: string, error: unknown) =>
       once(`state ${session}`, [
@@ -59,8 +53,8 @@ export function makeNotices(
         `audit: every call is denied until a restart: ${causes(error)}`,
         runbook("audit-unavailable"),
       ]),
-    auditOpen: () => {
-      if (said.delete("audit")) tell("audit: written again");
+    auditWritten: () => {
+      if (said.forget("audit")) tell("audit: written again");
     },
     chainBroken: (failure: ChainFailure) =>
       once("audit", [

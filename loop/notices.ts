@@ -2,7 +2,7 @@
 import { display } from "../proto/escape.ts";
 import type { SessionId } from "../proto/ids.ts";
 import { ClientError, type ClientFailure } from "../proto/io/client.ts";
-import { causes, runbook, say } from "../proto/io/log.ts";
+import { causes, runbook, SaidOnce, say } from "../proto/io/log.ts";
 import type { ErrorCode } from "../proto/messages.ts";
 
 export type Notices = ReturnType<typeof makeNotices>;
@@ -20,14 +20,8 @@ const BROKER_FAILURES = {
 export function makeNotices(
   tell: (...lines: string[]) => void = (...lines) => say("loopd", ...lines),
 ) {
-  /** What was last said of each subject, so that it is said once and not at every turn. */
-  const said = new Map<string, string>();
-  function once(subject: string, lines: readonly string[]): void {
-    const whole = lines.join("\n");
-    if (said.get(subject) === whole) return;
-    said.set(subject, whole);
-    tell(...lines);
-  }
+  const said = new SaidOnce(tell);
+  const once = said.say.bind(said);
 
   return {
     ready: (socket: string) => tell(`ready, serving ${display(socket)}`),
@@ -56,12 +50,12 @@ export function makeNotices(
         runbook("session-log-unavailable"),
       ),
     sessionGood: (session: SessionId) => {
-      if (said.delete(`session ${session}`)) tell(`session ${session}: its log is read again`);
+      if (said.forget(`session ${session}`)) tell(`session ${session}: its log is read again`);
     },
     coreUnreadable: (error: unknown) =>
       once("core", [`no new session starts: ${causes(error)}`, runbook("core-memory-unreadable")]),
     coreRead: () => {
-      if (said.delete("core")) tell("memory/core.md is read again");
+      if (said.forget("core")) tell("memory/core.md is read again");
     },
 
     brokerUnavailable: (path: string, error: ClientError) =>
@@ -75,7 +69,7 @@ export function makeNotices(
         runbook("broker-unavailable"),
       ]),
     brokerAnswers: () => {
-      if (said.delete("broker")) tell("the tool broker answers again");
+      if (said.forget("broker")) tell("the tool broker answers again");
     },
 
     forbidden: (kind: string) =>

@@ -31,3 +31,25 @@ export function causes(error: unknown): string {
   }
   return display(parts.join(": "));
 }
+
+/** Says something of each subject once, and again only when it is something else. */
+export class SaidOnce {
+  readonly #tell: (...lines: string[]) => void;
+  readonly #said = new Map<string, string>();
+
+  constructor(tell: (...lines: string[]) => void) {
+    this.#tell = tell;
+  }
+
+  say(subject: string, lines: readonly string[]): void {
+    const whole = lines.join("\n");
+    if (this.#said.get(subject) === whole) return;
+    this.#said.set(subject, whole);
+    this.#tell(...lines);
+  }
+
+  /** That is over. Whether anything had been said of it. */
+  forget(subject: string): boolean {
+    return this.#said.delete(subject);
+  }
+}

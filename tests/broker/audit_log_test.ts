@@ -318,6 +318,7 @@ Deno.test("a record cut short by a full disk latches the log, and is recovered o
     assert.equal(audit.append(event(2)), null);
     assert.equal(bench.read(FIRST).length, full + written);
     assert(bench.said.some((line) => line.endsWith("see docs/runbook.md#audit-unavailable")));
+    assert(!bench.said.includes("audit: written again"), "nothing has been written since");
 
     bench.files.fault = () => null;
     const seq = audit.append(event(2));
