@@ -1,5 +1,5 @@
 /** `brokerd`: the command line, and the start behind its locks. */
-import { parseArgs } from "node:util";
+import { readServeLine } from "../proto/io/command_line.ts";
 import { causes, runbook, say } from "../proto/io/log.ts";
 import { configProblem } from "../proto/io/config_file.ts";
 import { startProblem } from "../proto/io/start.ts";
@@ -25,32 +25,23 @@ function refuse(...lines: string[]): never {
   Deno.exit(1);
 }
 
-function wrongUsage(problem: string): never {
-  say("brokerd", problem, "see brokerd --help");
-  Deno.exit(2);
-}
-
-function readCommandLine(args: string[]): { config: string | null; acceptBreak: boolean } {
-  try {
-    const { values, positionals } = parseArgs({
-      args,
-      allowPositionals: true,
-      options: {
-        config: { type: "string" },
-        "accept-break": { type: "boolean", default: false },
-        help: { type: "boolean", default: false },
-      },
-    });
-    if (values.help) {
+/** The options of the command line; ends the process where it asks for help, or is none. */
+function readOptions(): { readonly config?: string; readonly "accept-break"?: boolean } {
+  const line = readServeLine(Deno.args, {
+    config: { type: "string" },
+    "accept-break": { type: "boolean" },
+  });
+  switch (line.kind) {
+    case "help":
       console.log(HELP);
-      Deno.exit(0);
-    }
-    if (positionals.length !== 1 || positionals[0] !== "serve") {
-      wrongUsage("the one command is serve");
-    }
-    return { config: values.config ?? null, acceptBreak: values["accept-break"] };
-  } catch (error) {
-    wrongUsage(causes(error));
+      return Deno.exit(0);
+    case "usage":
+      say("brokerd", line.problem, "see brokerd --help");
+      return Deno.exit(2);
+    case "serve":
+      return line.values;
+    default:
+      return assertNever(line);
   }
 }
 
@@ -85,8 +76,8 @@ function explain(problem: StartProblem): never {
 }
 
 function main(): void {
-  const { config: file, acceptBreak } = readCommandLine(Deno.args);
-  const config = readConfig(file);
+  const options = readOptions();
+  const config = readConfig(options.config ?? null);
   const problem = startProblem(lockOf(config), config.layout);
   if (problem !== null) refuse(...problem);
   const notices = makeNotices();
@@ -97,7 +88,7 @@ function main(): void {
   });
   let running: ReturnType<typeof start>;
   try {
-    running = start(config, acceptBreak, notices);
+    running = start(config, options["accept-break"] ?? false, notices);
   } catch (error) {
     refuse(`cannot start: ${causes(error)}`, runbook("brokerd-cannot-start"));
   }

@@ -1,5 +1,5 @@
 /** `loopd`: the command line, and the start behind its locks. */
-import { parseArgs } from "node:util";
+import { readServeLine } from "../proto/io/command_line.ts";
 import { causes, runbook, say } from "../proto/io/log.ts";
 import { configProblem } from "../proto/io/config_file.ts";
 import { startProblem } from "../proto/io/start.ts";
@@ -24,29 +24,20 @@ function refuse(...lines: string[]): never {
   Deno.exit(1);
 }
 
-function wrongUsage(problem: string): never {
-  say("loopd", problem, "see loopd --help");
-  Deno.exit(2);
-}
-
-/** The configuration file that the command line names, or null. */
-function readCommandLine(args: string[]): string | null {
-  try {
-    const { values, positionals } = parseArgs({
-      args,
-      allowPositionals: true,
-      options: { config: { type: "string" }, help: { type: "boolean", default: false } },
-    });
-    if (values.help) {
+/** The options of the command line; ends the process where it asks for help, or is none. */
+function readOptions(): { readonly config?: string } {
+  const line = readServeLine(Deno.args, { config: { type: "string" } });
+  switch (line.kind) {
+    case "help":
       console.log(HELP);
-      Deno.exit(0);
-    }
-    if (positionals.length !== 1 || positionals[0] !== "serve") {
-      wrongUsage("the one command is serve");
-    }
-    return values.config ?? null;
-  } catch (error) {
-    wrongUsage(causes(error));
+      return Deno.exit(0);
+    case "usage":
+      say("loopd", line.problem, "see loopd --help");
+      return Deno.exit(2);
+    case "serve":
+      return line.values;
+    default:
+      return assertNever(line);
   }
 }
 
@@ -82,8 +73,7 @@ function explain(problem: StartProblem, config: LoopConfig): never {
 }
 
 async function main(): Promise<void> {
-  const file = readCommandLine(Deno.args);
-  const config = readConfig(file);
+  const config = readConfig(readOptions().config ?? null);
   const problem = startProblem(lockOf(config), config.layout);
   if (problem !== null) refuse(...problem);
   const notices = makeNotices();

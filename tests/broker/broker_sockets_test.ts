@@ -14,6 +14,7 @@ import {
   TempHome,
 } from "../support/broker.ts";
 import { recordsIn } from "../support/log.ts";
+import { leaveSocket } from "../support/sockets.ts";
 
 /** Each kind with a body that is right for it. */
 const BODIES_OF_KINDS: Readonly<Record<Kind, unknown>> = {
@@ -126,14 +127,6 @@ function mkfifo(path: string): void {
   assert(new Deno.Command("mkfifo", { args: [path] }).outputSync().success);
 }
 
-/** Makes a socket at `path`, with nobody behind it. */
-function staleSocket(path: string): void {
-  const listener = Deno.listen({ transport: "unix", path: `${path}.new` });
-  // Closing it removes what stands at its first name.
-  Deno.renameSync(`${path}.new`, path);
-  listener.close();
-}
-
 type Spoil = (path: string) => void;
 
 /** What stands where a socket or its directory is to be; `says` is part of what is said of it. */
@@ -161,7 +154,7 @@ const UNSAFE: Readonly<Record<string, readonly [Spoil, says: string]>> = {
     "exists and is not a socket",
   ],
   "a link to a socket": [(path) => {
-    staleSocket(`${path}.real`);
+    leaveSocket(`${path}.real`);
     Deno.symlinkSync(`${path}.real`, path);
   }, "exists and is not a socket"],
 };
@@ -209,8 +202,8 @@ Deno.test({
 
 Deno.test("a stale socket stops nothing, nor does a directory with the right mode", async () => {
   using home = homeWithSocketDirectories();
-  staleSocket(home.layout.brokerSocket);
-  staleSocket(home.layout.adminSocket);
+  leaveSocket(home.layout.brokerSocket);
+  leaveSocket(home.layout.adminSocket);
   await using broker = await startBroker(home);
   assert.equal((await ask(home.layout.adminSocket, "approvals", {})).length, 1);
   await broker.stop();
