@@ -112,6 +112,7 @@ for (const kind of UNIT_KINDS) {
         words(unit, "RestrictAddressFamilies"),
         role === "brokerd" ? ["AF_UNIX"] : ["AF_UNIX", "AF_INET"],
       );
+      assert.ok(words(unit, "Environment").includes("DENO_NO_UPDATE_CHECK=1"));
       assert.equal(unit.has("MemoryDenyWriteExecute"), false, "the runtime needs it");
     });
   }
