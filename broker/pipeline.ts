@@ -162,8 +162,10 @@ export class Pipeline {
       const message = "too many approvals are pending";
       return { pending: null, answer: Promise.resolve({ status: "failed", message }) };
     }
-    const created = this.#time();
-    const ttlEnd = timestamp(this.#parts.now() + this.#parts.ttlMs);
+    // One reading: the call waits exactly as long as it says.
+    const now = this.#parts.now();
+    const created = timestamp(now);
+    const ttlEnd = timestamp(now + this.#parts.ttlMs);
     const expires = grant.expires !== null && grant.expires < ttlEnd ? grant.expires : ttlEnd;
     const ids = { approval: seq, session, call, tool, arguments: args };
     const answer = new Promise<FinalToolResponse | null>((settle) => {

@@ -343,6 +343,15 @@ Deno.test("a grant that ends before ttl_ms ends the waiting then", async () => {
   await expiresAfter(1, 1);
 });
 
+Deno.test("a call waits exactly as long as it says, whatever the clock does meanwhile", () => {
+  using path = asking();
+  let clock = path.now;
+  Object.defineProperty(path, "now", { get: () => clock++ });
+  path.ask(reading("s1", "c1"));
+  const [shown] = path.pipeline.pending();
+  assert.equal(Date.parse(shown?.expires ?? "") - Date.parse(shown?.created ?? ""), TTL_MS);
+});
+
 Deno.test("a lost connection removes the call, and verifying tells that it was abandoned", async () => {
   using path = asking();
   const kept = path.ask(reading("s2", "c1"));
