@@ -3,6 +3,7 @@ import { Call, ClientError } from "../proto/io/client.ts";
 import type { Timestamp } from "../proto/ids.ts";
 import type { FinalToolResponse, PendingResponse, ToolRequest } from "../proto/messages.ts";
 import type { Notices } from "./notices.ts";
+import { TOO_LARGE } from "./tools.ts";
 
 /** Where tool calls go. What it gives is for the model: no state of the broker ends a turn. */
 export interface ToolPort {
@@ -67,7 +68,7 @@ export class BrokerPort implements ToolPort {
       signal.throwIfAborted();
       if (!(error instanceof ClientError)) throw error;
       if (error.failure === "request_too_large") {
-        return failed("the call is too large: with its arguments it is at most 1 MiB");
+        return failed(TOO_LARGE);
       }
       this.#notices.brokerUnavailable(this.#path, error);
       return failed("the tool broker is unavailable");

@@ -30,6 +30,8 @@ export interface ChatPorts extends TurnPorts {
 /** The client closed its connection before its turn had ended. */
 class ClientGone extends Error {}
 
+/** Turns that run at once. Each may hold a conversation and an answer in memory, some 100 MiB at worst. */
+const MAX_TURNS = 64;
 /** Why a turn failed is told in at most this many UTF-16 units. */
 const MAX_MESSAGE = 1000;
 
@@ -89,6 +91,9 @@ export class Chats {
     signal: AbortSignal,
   ): Promise<TurnEnd> {
     if (this.#busy.has(session)) return failed("the session is busy with another turn");
+    if (this.#busy.size >= MAX_TURNS) {
+      return failed(`${MAX_TURNS} turns are running already; try again once one of them has ended`);
+    }
     this.#busy.add(session);
     try {
       return await this.#turn(session, text, emit, signal);

@@ -1,8 +1,11 @@
 /** Handing on what arrives faster than it can be handed on. Pure. */
 
+/** The most that is handed on in one call. */
+const MAX_ITEMS = 1000;
+
 /**
- * Calls `take` with all that has arrived, one call at a time: what arrives meanwhile goes together in
- * the next. So a sync of the disk for each piece holds up no stream.
+ * Calls `take` with all that has arrived, at most 1,000 items, one call at a time: what arrives meanwhile
+ * goes together in the next. So a sync of the disk for each piece holds up no stream.
  */
 export class Delivery<T> {
   readonly #take: (items: T[]) => Promise<void>;
@@ -33,7 +36,7 @@ export class Delivery<T> {
     await Promise.resolve();
     try {
       while (this.#waiting.length > 0 && this.#error === null) {
-        await this.#take(this.#waiting.splice(0));
+        await this.#take(this.#waiting.splice(0, MAX_ITEMS));
       }
     } catch (cause) {
       this.#error = { cause };

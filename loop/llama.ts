@@ -102,7 +102,10 @@ export class ModelServer {
     let response: Response | null = null;
     try {
       response = await send(new URL(path, this.#config.url), request, both, () => silence.broken());
-      return await read(response);
+      const result = await read(response);
+      // An answer that is given up may end like one that is whole.
+      both.throwIfAborted();
+      return result;
     } catch (error) {
       if (both.aborted) throw both.reason;
       if (error instanceof ModelError) throw error;

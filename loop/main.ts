@@ -5,6 +5,7 @@ import { configProblem } from "../proto/io/config_file.ts";
 import { startProblem } from "../proto/io/start.ts";
 import { display } from "../proto/escape.ts";
 import { assertNever } from "../proto/text.ts";
+import { shorten } from "./events.ts";
 import { lockOf, type LoopConfig, readLoopConfig } from "./config.ts";
 import { makeNotices } from "./notices.ts";
 import { type Running, start, type StartProblem } from "./serve.ts";
@@ -64,7 +65,9 @@ function explain(problem: StartProblem, config: LoopConfig): never {
       );
     case "runs_tools":
       return refuse(
-        `the model server at ${server} runs tools itself: ${display(problem.tools.join(", "))}`,
+        `the model server at ${server} runs tools itself: ${
+          display(shorten(problem.tools.join(", "), 1000))
+        }`,
         `start it without them; ${runbook("llama-runs-tools")}`,
       );
     default:

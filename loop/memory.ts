@@ -1,5 +1,5 @@
 /** `memory/core.md`, what the owner wants every new session to know (contracts 8). */
-import fs from "node:fs";
+import { readRegularFile } from "../proto/io/regular_file.ts";
 import { fromUtf8 } from "../proto/text.ts";
 
 /** A larger one is unreadable, in bytes: it would fill the model's context. */
@@ -19,7 +19,7 @@ export function readCore(path: string): string | null {
   }
   let bytes: Uint8Array | null;
   try {
-    bytes = readRegularFile(path);
+    bytes = readRegularFile(path, MAX_CORE_BYTES);
   } catch (error) {
     throw new CoreUnreadable(`${path} cannot be read`, { cause: error });
   }
@@ -30,22 +30,4 @@ export function readCore(path: string): string | null {
   const content = fromUtf8(bytes);
   if (content === null) throw new CoreUnreadable(`${path} is not UTF-8`);
   return content;
-}
-
-/** The file's bytes, of a larger one than allowed one byte too much; null where it is no regular file. */
-function readRegularFile(path: string): Uint8Array | null {
-  // Looked at first, since opening a device may do something; opened without waiting for a FIFO's writer.
-  if (!Deno.statSync(path).isFile) return null;
-  const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
-  try {
-    if (!fs.fstatSync(fd).isFile()) return null;
-    const buffer = new Uint8Array(MAX_CORE_BYTES + 1);
-    let size = 0;
-    for (let read = -1; read !== 0 && size < buffer.length; size += read) {
-      read = fs.readSync(fd, buffer, size, buffer.length - size, size);
-    }
-    return buffer.subarray(0, size);
-  } finally {
-    fs.closeSync(fd);
-  }
 }

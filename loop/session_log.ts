@@ -14,12 +14,12 @@ import {
   type Torn,
 } from "./entries.ts";
 
-/** A longer log is not read: no model takes a conversation of that size. In bytes. */
+/** A log is not written beyond this, nor a longer one read: no model takes such a conversation. In bytes. */
 export const MAX_LOG_BYTES = 16 * 1024 * 1024;
 
 /** The log is there and is not the log of its session. Its message says what is wrong, and where. */
 export class SessionLogDamaged extends Error {}
-/** The log is over `MAX_LOG_BYTES`. */
+/** The log is over `MAX_LOG_BYTES`, or would be. */
 export class SessionLogTooLong extends Error {}
 /** Reading, writing or syncing failed. */
 export class SessionLogUnavailable extends Error {}
@@ -30,6 +30,7 @@ export class SessionLog {
   readonly #path: string;
   readonly #file: FileHandle;
   readonly #entries: LogEntry[];
+  #size: number;
   /** After a write that failed nobody knows what is on disk: the next opening looks. */
   #failed = false;
   /** The torn end that was found and left out, or null. */
@@ -38,11 +39,13 @@ export class SessionLog {
   private constructor(
     path: string,
     file: FileHandle,
+    size: number,
     entries: LogEntry[],
     recovered: Torn | null,
   ) {
     this.#path = path;
     this.#file = file;
+    this.#size = size;
     this.#entries = entries;
     this.recovered = recovered;
   }
@@ -61,14 +64,15 @@ export class SessionLog {
     const first = await isThere(path) ? null : start();
     const file = await openFile(path);
     try {
-      const reading = readLog(await readWhole(path, file), session);
+      const bytes = await readWhole(path, file);
+      const reading = readLog(bytes, session);
       if (!reading.ok) {
         throw new SessionLogDamaged(`${path}:${reading.line}: ${reading.problem}`);
       }
       const { entries, torn } = reading;
       // The log of a crash at the very beginning is empty, or torn in its first line.
       const missing = entries.some(({ type }) => type === "start") ? null : first ?? start();
-      const log = new SessionLog(path, file, entries, torn);
+      const log = new SessionLog(path, file, bytes.length, entries, torn);
       if (missing !== null) await log.#try("making", () => syncDirectory(directory));
       if (torn !== null) await log.#write(recoveryOf(torn, timestamp(now())));
       if (missing !== null) await log.append(missing);
@@ -83,7 +87,10 @@ export class SessionLog {
     return this.#entries;
   }
 
-  /** Appends `entries` in one write and syncs. Throws `SessionLogUnavailable`. */
+  /**
+   * Appends `entries` in one write and syncs. Throws `SessionLogUnavailable`, and `SessionLogTooLong` where
+   * they do not fit: nothing of them is written then, and the log can be gone on from.
+   */
   async append(...entries: readonly LogEntry[]): Promise<void> {
     const lines = entries.map(formatEntry);
     const bytes = new Uint8Array(lines.reduce((size, line) => size + line.length, 0));
@@ -92,8 +99,11 @@ export class SessionLog {
       bytes.set(line, at);
       at += line.length;
     }
+    if (this.#size + bytes.length > MAX_LOG_BYTES) {
+      throw new SessionLogTooLong(`${this.#path} would be longer than ${MAX_LOG_BYTES} bytes`);
+    }
     await this.#write(bytes);
-    this.#entries.push(...entries);
+    for (const entry of entries) this.#entries.push(entry);
   }
 
   async close(): Promise<void> {
@@ -107,6 +117,7 @@ export class SessionLog {
       const { bytesWritten } = await this.#file.write(bytes);
       if (bytesWritten !== bytes.length) throw new Error("a short write");
       await this.#file.sync();
+      this.#size += bytes.length;
       this.#failed = false;
     });
   }
@@ -149,7 +160,9 @@ async function readWhole(path: string, file: FileHandle): Promise<Uint8Array> {
   let bytes: Uint8Array;
   try {
     const stats = await file.stat();
-    if (!stats.isFile()) throw notAFile(path);
+    // Under its locks the runtime looks up where a link leads before it opens: O_NOFOLLOW never sees it.
+    const named = await Deno.lstat(path);
+    if (!stats.isFile() || !named.isFile || named.ino !== stats.ino) throw notAFile(path);
     if (stats.size > MAX_LOG_BYTES) {
       throw new SessionLogTooLong(`${path} is longer than ${MAX_LOG_BYTES} bytes`);
     }

@@ -12,8 +12,8 @@ import { shorten } from "./events.ts";
 export const MAX_LINE_BYTES = 1024 * 1024;
 /** Text, reasoning, tool names and arguments of one answer together, in bytes of UTF-8. */
 export const MAX_TEXT_BYTES = 8 * 1024 * 1024;
-/** All bytes of one answer, its wrapping and pings included. */
-export const MAX_STREAM_BYTES = 256 * 1024 * 1024;
+/** All bytes of one answer, its wrapping and pings included: some 200,000 words in pieces of one each. */
+export const MAX_STREAM_BYTES = 64 * 1024 * 1024;
 /** Tool calls in one answer. */
 export const MAX_CALLS = 64;
 /** What the server says of itself is quoted up to this length, in UTF-16 units. */
@@ -47,17 +47,22 @@ const CallDelta = z.object({
 });
 type CallDelta = z.infer<typeof CallDelta>;
 
+const Choice = z.object({
+  finish_reason: z.string().nullish(),
+  delta: z.object({
+    reasoning_content: z.string().nullish(),
+    reasoning: z.string().nullish(),
+    content: z.string().nullish(),
+    tool_calls: z.array(z.unknown()).nullish(),
+  }).nullish(),
+});
+type Choice = z.infer<typeof Choice>;
+
+// What an array holds is read one by one, as far as it is wanted: a list of all that is wrong with half a
+// million elements takes seconds to make.
 const Chunk = z.object({
   error: z.unknown().optional(),
-  choices: z.array(z.object({
-    finish_reason: z.string().nullish(),
-    delta: z.object({
-      reasoning_content: z.string().nullish(),
-      reasoning: z.string().nullish(),
-      content: z.string().nullish(),
-      tool_calls: z.array(CallDelta).nullish(),
-    }).nullish(),
-  })).nullish(),
+  choices: z.array(z.unknown()).nullish(),
 });
 
 const ErrorObject = z.object({ message: z.string() });
@@ -68,6 +73,9 @@ export function quoted(error: unknown): string {
   const words = object.success ? object.data.message : JSON.stringify(error) ?? "";
   return shorten(words.toWellFormed(), MAX_QUOTED);
 }
+
+/** `d`, as in `data:`. */
+const D = 0x64;
 
 /** Splits a stream into the data of its events. Ends of lines are `\n` or `\r\n`. */
 export class SseReader {
@@ -96,9 +104,10 @@ export class SseReader {
   /** Takes a line; gives the event that it ends. */
   #line(bytes: Uint8Array): string | null {
     if (bytes.length > MAX_LINE_BYTES) throw tooLong();
+    // A line that begins with ":" is a comment; other fields than data carry nothing for us.
+    if (bytes[0] !== D && bytes.length > 1) return null;
     const line = this.#decoder.decode(bytes).replace(/\r$/, "");
     if (line === "") return this.#dispatch();
-    // A line that begins with ":" is a comment; other fields than data carry nothing for us.
     const value = /^data: ?(.*)$/s.exec(line)?.[1];
     if (value === undefined) return null;
     this.#size += bytes.length;
@@ -200,16 +209,17 @@ export class AnswerReader {
       this.#done = true;
       return;
     }
-    const { error, choices } = readChunk(data);
+    const { error, choices } = read(Chunk, parseChunk(data));
     if (error !== undefined && error !== null) {
       throw new ModelError(`the model server reports an error: ${quoted(error)}`);
     }
-    const choice = choices?.[0];
+    const first = choices?.[0];
+    const choice: Choice | undefined = first === undefined ? first : read(Choice, first);
     this.#finish = choice?.finish_reason ?? this.#finish;
     const { reasoning_content, reasoning, content, tool_calls } = choice?.delta ?? {};
     yield* this.#piece("reasoning", reasoning_content ?? reasoning ?? "");
     yield* this.#piece("text", content ?? "");
-    for (const call of tool_calls ?? []) this.#call(call);
+    for (const call of tool_calls ?? []) this.#call(read(CallDelta, call));
   }
 
   *#piece(type: Piece["type"], piece: string): Generator<Piece> {
@@ -248,18 +258,18 @@ export class AnswerReader {
   }
 }
 
-function readChunk(data: string): z.infer<typeof Chunk> {
-  let value: unknown;
+function parseChunk(data: string): unknown {
   try {
-    value = JSON.parse(data);
+    return JSON.parse(data);
   } catch (cause) {
     throw new ModelError("the model server sent something that is not JSON", { cause });
   }
-  const chunk = Chunk.safeParse(value);
-  if (!chunk.success) {
-    throw new ModelError("the model server sent something that is not a part of an answer");
-  }
-  return chunk.data;
+}
+
+function read<T>(schema: z.ZodType<T>, value: unknown): T {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  throw new ModelError("the model server sent something that is not a part of an answer");
 }
 
 /** `pieces` with neighbours of the same type made one. */

@@ -3,6 +3,7 @@
  * find_tool tells of and call_tool passes to the tool broker (specification 8). Pure.
  */
 import * as z from "zod";
+import { MAX_REQUEST_BYTES } from "../proto/frames.ts";
 import type { Timestamp } from "../proto/ids.ts";
 import { parseStrict } from "../proto/json.ts";
 import { assertNever } from "../proto/text.ts";
@@ -69,6 +70,9 @@ export interface ToolAnswer {
   readonly content: string;
 }
 
+/** For a call that no frame to the broker holds (contracts 2). */
+export const TOO_LARGE = "the call is too large: with its arguments it is at most 1 MiB";
+
 const failed = (content: string): ToolAnswer => ({ status: "failed", content });
 
 function isCore(name: string): name is CoreName {
@@ -88,6 +92,8 @@ export function readCall(name: string, given: string, now: Timestamp): ToolUse {
     ...answer,
   });
   if (!isCore(name)) return answered(noSuchTool(name));
+  // Reading a longer one would hold up every other turn, and no tool takes it.
+  if (given.length > MAX_REQUEST_BYTES) return answered(failed(TOO_LARGE));
   // Some models leave the arguments of a tool without arguments empty.
   const value = parseStrict(given.trim() === "" ? "{}" : given);
   if (!isObject(value)) {

@@ -25,7 +25,8 @@ export function formatExact<T>(schema: z.ZodType<T>, value: T): string {
 
 /**
  * Reads JSON written by somebody else: any white space and key order, but no duplicate key at any
- * depth and no string with a lone surrogate (contracts 3 and 8). Returns undefined for anything else.
+ * depth and no string with a lone surrogate (contracts 3 and 8). Returns undefined for anything else. Give
+ * it no more than some 1 MiB: a longer text keeps the process busy, see `TOKEN` too.
  */
 export function parseStrict(text: string): unknown {
   let value: unknown;
@@ -37,15 +38,17 @@ export function parseStrict(text: string): unknown {
   return hasDuplicateKeyOrLoneSurrogate(text) ? undefined : value;
 }
 
+// A string with several million escapes is too much for the runtime's regular expressions: they throw.
 const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]/g;
 
 /** `text` is valid JSON, so a string followed by `:` is a key and brackets match. */
 function hasDuplicateKeyOrLoneSurrogate(text: string): boolean {
-  const open: Set<string>[] = [];
+  /** The keys of each object; a list has none. */
+  const open: (Set<string> | null)[] = [];
   let last: string | null = null;
   for (const [token] of text.matchAll(TOKEN)) {
     if (token === "{" || token === "[") {
-      open.push(new Set());
+      open.push(token === "{" ? new Set() : null);
     } else if (token === "}" || token === "]") {
       open.pop();
     } else if (token === ":" && last !== null) {

@@ -49,3 +49,14 @@ pure("a failure is told once, ends the delivery, and comes out at the end", asyn
 pure("nothing to hand on is nothing to wait for", async () => {
   await new Delivery(() => Promise.reject(new Error()), () => assert.fail()).finish();
 });
+
+pure("however much has arrived, a thousand items at most go together, in order", async () => {
+  const taken: number[][] = [];
+  const delivery = new Delivery<number>(async (items) => {
+    await Promise.resolve(taken.push(items));
+  }, () => assert.fail());
+  for (let item = 0; item < 2500; item++) delivery.add(item);
+  await delivery.finish();
+  assert.deepEqual(taken.map(({ length }) => length), [1000, 1000, 500]);
+  assert.deepEqual(taken.flat(), Array.from({ length: 2500 }, (_, item) => item));
+});

@@ -155,6 +155,29 @@ Deno.test("a log that is too long is not read", async () => {
   await assert.rejects(directory.open(), SessionLogTooLong);
 });
 
+Deno.test("a log takes entries up to its limit; one more is not written, and a smaller one is", async () => {
+  using directory = new TempDirectory();
+  await directory.write(USER);
+  const { size } = Deno.statSync(directory.log);
+  const around = utf8Length(JSON.stringify({ type: "text", text: "" }) + "\n");
+  const filling = (left: number): LogEntry => ({
+    type: "text",
+    text: "x".repeat(MAX_LOG_BYTES - size - around - left),
+  });
+  const log = await directory.open();
+  await assert.rejects(log.append(filling(-1)), SessionLogTooLong);
+  assert.equal(Deno.statSync(directory.log).size, size);
+  await log.append(filling(0));
+  assert.equal(Deno.statSync(directory.log).size, MAX_LOG_BYTES);
+  await assert.rejects(log.append(TEXT), SessionLogTooLong);
+  assert.equal(log.entries.length, 3);
+  await log.close();
+  const again = await directory.open();
+  assert.equal(again.entries.length, 3);
+  await assert.rejects(again.append(TEXT), SessionLogTooLong);
+  await again.close();
+});
+
 Deno.test("after a write that failed nothing more is written, and the log is torn at its end", async () => {
   using directory = new TempDirectory();
   const script = new URL("tests/support/full_disk.ts", PROJECT).pathname;

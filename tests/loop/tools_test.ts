@@ -152,6 +152,16 @@ pure("arguments that are not one JSON object, or not strictly, are told to the m
   }
 });
 
+pure("arguments over 1 MiB are not read, whatever the tool; shorter ones are", () => {
+  // Four million escapes are more than a regular expression of the runtime takes.
+  const whole = (size: number) => `{"query":"${"\\n".repeat(size / 2)}"}`;
+  for (const name of ["clock", "find_tool", "call_tool"]) {
+    const expected = "failed: the call is too large: with its arguments it is at most 1 MiB";
+    for (const size of [1024 * 1024, 8_000_000]) assert.equal(answer(name, whole(size)), expected);
+  }
+  assert.match(answer("find_tool", whole(1_000_000)), /^result: /);
+});
+
 pure("a nesting of any depth is passed on or told, and does no harm", () => {
   const depth = 200_000;
   const deep = "[".repeat(depth) + "]".repeat(depth);

@@ -142,6 +142,10 @@ export class LoopProcess implements AsyncDisposable {
     }
   }
 
+  get pid(): number {
+    return this.#child.pid;
+  }
+
   async #read(): Promise<void> {
     for await (const text of this.#child.stderr.pipeThrough(new TextDecoderStream())) {
       this.stderr += text;
