@@ -121,8 +121,9 @@ export class AuditLog {
       file.close();
       throw new Error(`${name} is not a file that this broker made`);
     }
-    if (fresh) sync(() => this.#files.syncDirectory(this.#directory));
     this.#current = { name, file, identity, size };
+    // Where it fails the writer is latched, and opening the log again syncs the directory first.
+    if (fresh) sync(() => this.#files.syncDirectory(this.#directory));
     return this.#current;
   }
 
@@ -194,7 +195,11 @@ export class AuditLog {
       const file = this.#openHead();
       try {
         const bytes = encodeHead({ seq: nextSeq - 1, hash: prev });
-        if (file.write(bytes, 0) !== bytes.length) throw new Error("a short write");
+        if (file.write(bytes, 0) !== bytes.length) {
+          // A new head's beginning with an old one's end could be read, and would lie.
+          file.truncate(0);
+          throw new Error("a short write");
+        }
         if (synced) file.sync();
       } finally {
         file.close();

@@ -7,7 +7,7 @@ import type { ChainFailure, Location } from "../proto/chain.ts";
 import { type Hash32, sha256, type Timestamp } from "../proto/ids.ts";
 import { utf8 } from "../proto/text.ts";
 import { inspect, type Inspection } from "./audit_files.ts";
-import type { Files } from "./files.ts";
+import { type Files, NotOpened } from "./files.ts";
 
 const NEWLINE = 0x0a;
 
@@ -170,6 +170,7 @@ export function sync(run: () => void): void {
   try {
     run();
   } catch (error) {
+    if (error instanceof NotOpened) throw error; // as any failed open, tried again
     throw new SyncFailed("a sync failed", { cause: error });
   }
 }

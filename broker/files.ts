@@ -12,6 +12,8 @@ export interface FileStat {
   readonly size: number;
   /** Device and inode: whether two names are the same file. */
   readonly identity: string;
+  /** When its content, or a directory's names, last changed: milliseconds since 1970, or null. */
+  readonly modified: number | null;
 }
 
 /** An open file. */
@@ -25,6 +27,9 @@ export interface OpenFile {
   sync(): void;
   close(): void;
 }
+
+/** A directory could not be opened to be synced: nothing was synced, and no sync has failed. */
+export class NotOpened extends Error {}
 
 /** Every method throws as the runtime does. */
 export interface Files {
@@ -43,6 +48,7 @@ export interface Files {
   openUpdate(path: string): OpenFile;
   /** Makes a file that does not exist, with mode 0600. */
   create(path: string): OpenFile;
+  /** Throws `NotOpened` where it cannot even be opened. */
   syncDirectory(path: string): void;
   rename(from: string, to: string): void;
   remove(path: string): void;
@@ -53,7 +59,14 @@ export interface Files {
 const { O_RDONLY, O_RDWR, O_APPEND, O_CREAT, O_EXCL, O_NONBLOCK, O_NOFOLLOW } = fs.constants;
 
 function statOf(isFile: boolean, isDirectory: boolean, info: fs.Stats | Deno.FileInfo): FileStat {
-  return { isFile, isDirectory, size: info.size, identity: `${info.dev}:${info.ino}` };
+  const { size, dev, ino, mtime } = info;
+  return {
+    isFile,
+    isDirectory,
+    size,
+    identity: `${dev}:${ino}`,
+    modified: mtime?.getTime() ?? null,
+  };
 }
 
 function open(path: string, flags: number): OpenFile {
@@ -69,6 +82,25 @@ function open(path: string, flags: number): OpenFile {
     sync: () => fs.fsyncSync(fd),
     close: () => fs.closeSync(fd),
   };
+}
+
+/**
+ * Opens what stands at `path` itself. Under its locks the runtime looks up where a link leads before it
+ * opens, so that neither O_NOFOLLOW nor O_EXCL ever sees the link.
+ */
+function openItself(path: string, flags: number): OpenFile {
+  const file = open(path, flags);
+  if (realFiles.lstat(path)?.identity === file.stat().identity) return file;
+  file.close();
+  throw new Error(`${path} is a link, or became another file while it was opened`);
+}
+
+function openToSync(directory: string): OpenFile {
+  try {
+    return open(directory, O_RDONLY);
+  } catch (error) {
+    throw new NotOpened(`${directory} cannot be opened to be synced`, { cause: error });
+  }
 }
 
 function statOrNull(path: string, stat: (path: string) => Deno.FileInfo): FileStat | null {
@@ -88,10 +120,10 @@ export const realFiles: Files = {
   makeDirectory: (path) => Deno.mkdirSync(path, { recursive: true, mode: 0o700 }),
   openRead: (path) => open(path, O_RDONLY),
   openAppend: (path) => open(path, O_RDWR | O_APPEND | O_CREAT),
-  openUpdate: (path) => open(path, O_RDWR | O_CREAT | O_NOFOLLOW),
-  create: (path) => open(path, O_RDWR | O_CREAT | O_EXCL),
+  openUpdate: (path) => openItself(path, O_RDWR | O_CREAT | O_NOFOLLOW),
+  create: (path) => openItself(path, O_RDWR | O_CREAT | O_EXCL),
   syncDirectory(path) {
-    const directory = open(path, O_RDONLY);
+    const directory = openToSync(path);
     try {
       directory.sync();
     } finally {

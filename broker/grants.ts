@@ -13,6 +13,9 @@ interface Read {
   readonly loaded: LoadedGrant | GrantProblem[];
 }
 
+/** How often a directory is read whose names change meanwhile, before that counts as a problem. */
+const MAX_READINGS = 3;
+
 /**
  * A reader of the grants in `directory`. Each call reads every file; what the same bytes under the same
  * name came to last time is not worked out again. Never throws: whatever cannot be read is a problem.
@@ -35,14 +38,8 @@ export function grantReader(files: Files, directory: string): () => GrantSet {
     }
   }
 
-  return () => {
-    let names: string[];
-    try {
-      names = files.list(directory).filter((name) => name.endsWith(".toml"));
-    } catch (error) {
-      const problem = `the grants directory cannot be read: ${reason(error)}`;
-      return { ok: false, problems: [{ file: directory, line: null, problem }] };
-    }
+  function readAll(): GrantSet {
+    const names = files.list(directory).filter((name) => name.endsWith(".toml"));
     const read = new Map<string, Read>();
     const grants: LoadedGrant[] = [];
     const problems: GrantProblem[] = [];
@@ -53,6 +50,31 @@ export function grantReader(files: Files, directory: string): () => GrantSet {
     }
     last = read;
     return problems.length === 0 ? { ok: true, grants } : { ok: false, problems };
+  }
+
+  /** Which directory stands there, as it is now. */
+  function state(): string {
+    const found = files.stat(directory);
+    return `${found?.identity} ${found?.modified}`;
+  }
+
+  const unusable = (why: string): GrantSet => {
+    const problem = `the grants directory ${why}`;
+    return { ok: false, problems: [{ file: directory, line: null, problem }] };
+  };
+
+  return () => {
+    try {
+      for (let reading = 0; reading < MAX_READINGS; reading += 1) {
+        const before = state();
+        const set = readAll();
+        // A grant that was given another name meanwhile may have been read under neither.
+        if (!set.ok || state() === before) return set;
+      }
+      return unusable("changes while it is read");
+    } catch (error) {
+      return unusable(`cannot be read: ${reason(error)}`);
+    }
   };
 }
 

@@ -36,6 +36,11 @@ export function makeNotices(
         `every call of session ${display(session)} is denied: ${causes(error)}`,
         runbook("broker-state-damaged"),
       ]),
+    stateReadable: (session: string) => {
+      if (said.forget(`state ${session}`)) {
+        tell(`the state of session ${display(session)} can be read again`);
+      }
+    },
     resultNotRecorded: (error: unknown) =>
       tell(
         withCause("a result could not be recorded, and its content was not given out", error),

@@ -1,6 +1,12 @@
 /** Startup and the two listeners (specification 2 and 5; contracts 1). The only module that listens. */
 import { serve as serveSocket, type Server } from "../proto/io/server.ts";
-import { checkSocketPlace, listen, ownerOfNewFile, SocketPlaceError } from "../proto/io/socket.ts";
+import {
+  checkSocketPlace,
+  listen,
+  ownerOfNewFile,
+  removeSocket,
+  SocketPlaceError,
+} from "../proto/io/socket.ts";
 import type { ChainFailure } from "../proto/chain.ts";
 import type { SocketName } from "../proto/messages.ts";
 import { handleAdminRequest } from "./admin.ts";
@@ -32,14 +38,23 @@ export interface Running {
   stop(): void;
 }
 
-/** Starts brokerd. Throws where a directory or the log cannot be read, made or synced. */
+/**
+ * Starts brokerd. `now`: the clock, in milliseconds since 1970. Throws where a directory or the log
+ * cannot be read, made or synced.
+ */
 export function start(
   config: BrokerConfig,
   acceptBreak: boolean,
   notices: Notices,
   runtime: Runtime = refusing,
+  now: () => number = Date.now,
 ): Running | StartProblem {
   const { layout, brokerSocket, adminSocket } = config;
+  const sessions = realFiles.lstat(layout.brokerSessions);
+  // Every call would be denied: no session can be read through a link (contracts 8).
+  if (sessions !== null && !sessions.isDirectory) {
+    throw new Error(`${layout.brokerSessions} is not a directory`);
+  }
   for (const directory of [layout.audit, layout.brokerSessions]) {
     if (realFiles.stat(directory) === null) realFiles.makeDirectory(directory);
   }
@@ -50,7 +65,7 @@ export function start(
     if (!(error instanceof SocketPlaceError)) throw error;
     return { status: "socket_place", problem: error.message };
   }
-  const audit = new AuditLog(realFiles, layout.audit, Date.now, notices);
+  const audit = new AuditLog(realFiles, layout.audit, now, notices);
   const started = audit.start(acceptBreak);
   if (started.status !== "open") return started;
 
@@ -60,7 +75,7 @@ export function start(
     grants: grantReader(realFiles, config.grants),
     runtime,
     notices,
-    now: Date.now,
+    now,
     ttlMs: config.ttlMs,
   });
   // The lock on the log is ours, so a socket that is there is stale.
@@ -90,9 +105,7 @@ export function start(
     stop() {
       clearInterval(expiry);
       for (const server of servers) server.stop();
-      for (const path of [brokerSocket, adminSocket]) {
-        if (realFiles.lstat(path) !== null) realFiles.remove(path);
-      }
+      for (const path of [brokerSocket, adminSocket]) removeSocket(path);
     },
   };
 }

@@ -5,6 +5,7 @@ import {
   isListening,
   listen,
   ownerOfNewFile,
+  removeSocket,
   SocketPlaceError,
 } from "../proto/io/socket.ts";
 import { BrokerPort, noBroker } from "./broker_port.ts";
@@ -81,7 +82,7 @@ export async function start(
     status: "running",
     async stop() {
       socket.stop();
-      if (isThere(loopSocket)) Deno.removeSync(loopSocket);
+      removeSocket(loopSocket);
       // Their clients are gone now, so that they end by themselves once their entry is on disk.
       await within(STOP_MS, chats.settled());
       lock.close();
@@ -96,16 +97,6 @@ function takeLock(path: string): Deno.FsFile | null {
   if (file.tryLockSync(true)) return file;
   file.close();
   return null;
-}
-
-function isThere(path: string): boolean {
-  try {
-    Deno.lstatSync(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
 }
 
 async function within(ms: number, promise: Promise<void>): Promise<void> {

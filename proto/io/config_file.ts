@@ -2,8 +2,13 @@
 import type * as z from "zod";
 import { display } from "../escape.ts";
 import { unlockablePath } from "../locks.ts";
+import { fromUtf8 } from "../text.ts";
 import { readToml } from "../toml.ts";
 import { causes, runbook } from "./log.ts";
+import { readRegularFile } from "./regular_file.ts";
+
+/** No configuration is larger, in bytes. */
+const MAX_CONFIG_BYTES = 64 * 1024;
 
 /** A configuration that cannot be used. Its message names the file and, where there is one, the line. */
 export class ConfigError extends Error {}
@@ -14,19 +19,20 @@ export class ConfigError extends Error {}
  */
 export function readConfigFile<T>(schema: z.ZodType<T>, file: string, named: boolean): T | null {
   checkPath("--config", file);
-  let content: string;
+  const refuse = (why: string, cause?: unknown) =>
+    new ConfigError(`${display(file)}: ${why}`, { cause });
+  let bytes: Uint8Array | null;
   try {
-    content = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
-      .decode(Deno.readFileSync(file));
+    bytes = readRegularFile(file, MAX_CONFIG_BYTES);
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound && !named) return null;
-    const why = error instanceof Deno.errors.NotFound
-      ? "no such file"
-      : error instanceof TypeError
-      ? "not UTF-8"
-      : "cannot be read";
-    throw new ConfigError(`${display(file)}: ${why}`, { cause: error });
+    if (!(error instanceof Deno.errors.NotFound)) throw refuse("cannot be read", error);
+    if (!named) return null;
+    throw refuse("no such file", error);
   }
+  if (bytes === null) throw refuse("not a regular file");
+  if (bytes.length > MAX_CONFIG_BYTES) throw refuse("larger than 64 KiB");
+  const content = fromUtf8(bytes);
+  if (content === null) throw refuse("not UTF-8");
   const result = readToml(schema, content);
   if (result.ok) return result.value;
   const problems = result.problems.map(({ line, problem }) =>

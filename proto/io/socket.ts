@@ -1,6 +1,10 @@
 /** Making a unix socket that only its owner can reach (specification 6; contracts 8). */
 import { directoryOf } from "../layout.ts";
 import { display } from "../escape.ts";
+import { utf8Length } from "../text.ts";
+
+/** The system takes no longer path for a socket, in bytes. */
+const MAX_SOCKET_PATH_BYTES = 107;
 
 /** A socket's place that is not safe to use. Nothing was changed. */
 export class SocketPlaceError extends Error {}
@@ -28,10 +32,17 @@ export function ownerOfNewFile(directory: string): number | null {
 }
 
 /**
- * Throws `SocketPlaceError` where the directory of `path` is wider than 0700 or not of `owner`, or where
- * something else than a socket stands at `path`. Changes nothing.
+ * Throws `SocketPlaceError` where `path` is too long for a socket, its directory is wider than 0700 or not of
+ * `owner`, or something else than a socket stands there. Changes nothing.
  */
 export function checkSocketPlace(path: string, owner: number | null): void {
+  if (utf8Length(path) > MAX_SOCKET_PATH_BYTES) {
+    throw new SocketPlaceError(
+      `${
+        display(path)
+      } is longer than the ${MAX_SOCKET_PATH_BYTES} bytes that a socket's path may have`,
+    );
+  }
   const directory = directoryOf(path);
   const found = lstat(directory);
   if (found !== null) {
@@ -72,4 +83,9 @@ export function listen(path: string): Deno.UnixListener {
   // The directory keeps others out in the moment before this.
   Deno.chmodSync(path, 0o600);
   return listener;
+}
+
+/** Removes the socket at `path`. What else somebody has put there stays: the next start says so. */
+export function removeSocket(path: string): void {
+  if (lstat(path)?.isSocket) Deno.removeSync(path);
 }

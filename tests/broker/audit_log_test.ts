@@ -4,6 +4,7 @@ import { encodeHead, encodeRecord, parseRecord } from "../../proto/audit.ts";
 import { sha256, ZERO_HASH } from "../../proto/ids.ts";
 import { utf8 } from "../../proto/text.ts";
 import { AuditBench, event, recordsIn } from "../support/log.ts";
+import { NotOpened } from "../../broker/files.ts";
 import { diskFull, ioError } from "../support/watched_files.ts";
 
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -420,6 +421,7 @@ Deno.test("a failed open is tried again at each call", async (t) => {
     "of a new day's file": "openAppend",
     "of the file to read": "openRead",
     "of the directory": "list",
+    "of the directory to sync it": "syncDirectory",
   } as const;
   for (const [what, operation] of Object.entries(failing)) {
     await t.step(what, () => {
@@ -429,6 +431,9 @@ Deno.test("a failed open is tried again at each call", async (t) => {
       bench.now += DAY_MS;
       bench.files.fault = (done) => {
         if (operation === "openAppend") return done.what === operation ? ioError() : null;
+        if (operation === "syncDirectory") {
+          return done.what === operation ? new NotOpened("no descriptors") : null;
+        }
         // The others are reached only once the log is latched.
         return done.what === operation || done.what === "openAppend" ? ioError() : null;
       };

@@ -164,7 +164,7 @@ Deno.test("a named configuration that is missing or cannot be read is an error",
   );
   assert.throws(
     () => readBrokerConfig(directory, undefined),
-    new ConfigError(`${directory}: cannot be read`),
+    new ConfigError(`${directory}: not a regular file`),
   );
   Deno.removeSync(directory);
 });

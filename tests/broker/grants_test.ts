@@ -270,6 +270,35 @@ Deno.test("a file that goes away between listing and reading is invalid, not pas
   assert.deepEqual(grants.outcome(), GRANTS_INVALID);
 });
 
+Deno.test("names that are exchanged while the grants are read hide no grant", () => {
+  using grants = new Grants();
+  grants.write("x.toml", grantFile({ ...READ, mode: "deny" }));
+  /** `read.toml`, read already, and `x.toml`, which comes after it, trade their names. */
+  const exchange = (time: number) => {
+    Deno.renameSync(grants.path("read.toml"), grants.path("away"));
+    Deno.renameSync(grants.path("x.toml"), grants.path("read.toml"));
+    Deno.renameSync(grants.path("away"), grants.path("x.toml"));
+    // Of another time each time, however fast this goes.
+    Deno.utimeSync(grants.directory, time, time);
+  };
+  let exchanges = 0;
+  grants.files.fault = ({ what, name }) => {
+    if (what === "openRead" && name === "x.toml" && exchanges === 0) exchange(++exchanges);
+    return null;
+  };
+  assert.deepEqual(grants.outcome(), { outcome: "denied", reason: "denied_by_grant" });
+  assert.equal(exchanges, 1);
+  // Nobody changes them for ever; but then nothing is let through either.
+  grants.files.fault = ({ what, name }) => {
+    if (what === "openRead" && name === "x.toml") exchange(++exchanges);
+    return null;
+  };
+  assert.deepEqual(grants.problems(), [
+    `${grants.directory}:-: the grants directory changes while it is read`,
+  ]);
+  assert.equal(exchanges, 4, "and it is not read again and again");
+});
+
 Deno.test("what is not a file any more when it is opened does not block and is no grant", () => {
   using grants = new Grants();
   grants.files.fault = ({ what, name }) => {

@@ -79,7 +79,25 @@ Deno.test("a configuration that cannot be read is an error, named or not", () =>
   });
   withFile(null, (file) => {
     Deno.mkdirSync(file);
+    assert.equal(messageOf(file, false), `${file}: not a regular file`);
+  });
+  withFile(null, (file) => {
+    Deno.symlinkSync(file, file);
     assert.equal(messageOf(file, false), `${file}: cannot be read`);
+  });
+});
+
+Deno.test("what is no file of a bearable size is not waited for, nor read", () => {
+  const largest = "n = 1\n".padEnd(64 * 1024, "#");
+  withFile(largest, (file) => assert.equal(readConfigFile(Schema, file, true)?.n, 1));
+  withFile(`${largest}#`, (file) => assert.equal(messageOf(file), `${file}: larger than 64 KiB`));
+  withFile(null, (file) => {
+    assert(new Deno.Command("mkfifo", { args: [file] }).outputSync().success);
+    assert.equal(messageOf(file), `${file}: not a regular file`);
+  });
+  withFile(null, (file) => {
+    Deno.symlinkSync("/dev/zero", file);
+    assert.equal(messageOf(file), `${file}: not a regular file`);
   });
 });
 

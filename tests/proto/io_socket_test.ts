@@ -130,6 +130,23 @@ for (const [what, make] of Object.entries(IN_THE_WAY)) {
   });
 }
 
+Deno.test("a path of 107 bytes is taken, and a longer one is refused before anything is made", () => {
+  for (const letter of ["a", "é"]) {
+    using place = new Place();
+    const room = 107 - new TextEncoder().encode(`${place.root}/`).length - "/s".length;
+    const name = letter.repeat(Math.floor(room / 2) * (letter === "a" ? 2 : 1));
+    const path = `${place.root}/${name}/s`.padEnd(letter === "a" ? 107 : 0, "s");
+    assert.throws(() => checkSocketPlace(`${path}ss`, place.owner), (error) => {
+      assert.ok(error instanceof SocketPlaceError);
+      assert.match(error.message, /s is longer than the 107 bytes that a socket's path may have$/);
+      return true;
+    });
+    assert.deepEqual([...Deno.readDirSync(place.root)], []);
+    checkSocketPlace(path, place.owner);
+    listen(path).close();
+  }
+});
+
 Deno.test("a stale socket is replaced", async () => {
   using place = new Place();
   place.makeDirectory(0o700);
