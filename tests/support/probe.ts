@@ -1,6 +1,6 @@
 /**
- * A program that tries doors. Started under a role's own flags by `tests/broker/locks_probe_test.ts`: it
- * prints, as JSON, which of the doors named in its argument were open.
+ * A program that tries doors. Started under a role's own flags by the tests of the locks: it prints, as
+ * JSON, which of the doors named in its argument were open. More of its acts stand in `probe/`, by kind.
  */
 import childProcess from "node:child_process";
 import fs from "node:fs";
@@ -8,6 +8,11 @@ import http from "node:http";
 import net from "node:net";
 import os from "node:os";
 import process from "node:process";
+import { anew, DEAD_ENDS, DIRECTORY_ACTS, FILE_ACTS, once, TEXT_ACTS } from "./probe/files.ts";
+import { CODE_ACTS, fromWorker, NETWORK_ACTS, WORKER_ACTS } from "./probe/network.ts";
+import { type Act, attempt, type Outcome, past } from "./probe/outcome.ts";
+import { POSSIBLE_ACTS } from "./probe/possible.ts";
+import { ABSENT_ACTS, OPERATION_ACTS, PROCESS_ACTS } from "./probe/process.ts";
 
 /** One thing to try: `act` is a key of `ACTS`. `own`: a directory that the role may write. */
 export interface Door {
@@ -17,38 +22,25 @@ export interface Door {
   readonly own: string;
 }
 
-/** `closed`: the runtime refused. Anything else that went wrong is told in words. */
-export type Outcome = "open" | "closed" | string;
-
 const readsThe = (target: string) => `Deno.readFileSync(${JSON.stringify(target)})`;
 const asData = (code: string) => `data:text/javascript,${encodeURIComponent(code)}`;
-
-/** A path in `directory` where nothing stands. */
-const anew = (directory: string) => `${directory}/${crypto.randomUUID()}`;
-
-/** Ends well where the emitter says so, with its error else. */
-function once(emitter: NodeJS.EventEmitter, wanted: string): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    emitter.on(wanted, resolve);
-    emitter.on("error", reject);
-  });
-}
-
-function fromWorker(url: string): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const worker = new Worker(url, { type: "module" });
-  worker.onmessage = ({ data }) => data === "open" ? resolve() : reject(new Error(String(data)));
-  worker.onerror = (event) => {
-    event.preventDefault();
-    reject(new Error(event.message));
-  };
-  return promise.finally(() => worker.terminate());
-}
 
 const workerThatReads = (target: string) =>
   `try { ${readsThe(target)}; postMessage("open"); } catch (error) { postMessage(String(error)); }`;
 
 export const ACTS = {
+  ...DIRECTORY_ACTS,
+  ...FILE_ACTS,
+  ...TEXT_ACTS,
+  ...DEAD_ENDS,
+  ...NETWORK_ACTS,
+  ...WORKER_ACTS,
+  ...CODE_ACTS,
+  ...PROCESS_ACTS,
+  ...ABSENT_ACTS,
+  ...OPERATION_ACTS,
+  ...POSSIBLE_ACTS,
+
   read: (target: string) => Deno.readFileSync(target),
   readByNode: (target: string) => fs.readFileSync(target),
   list: (target: string) => [...Deno.readDirSync(target)],
@@ -137,40 +129,14 @@ export const ACTS = {
   /** The registry need not know the package: it is asked, or it is not. */
   importPackage: (target: string) => past(import(target)),
   workerRemote: (target: string) => fromWorker(target),
-} as const satisfies Record<string, (target: string, own: string) => unknown>;
-
-/** A failure behind the door, as of a server that speaks something else, is not the lock's. */
-async function past(attempt: Promise<unknown>): Promise<void> {
-  try {
-    await attempt;
-  } catch (error) {
-    if (isRefusal(error)) throw error;
-  }
-}
-
-/** Whether the runtime refused. A worker and an import give its words only. */
-function isRefusal(error: unknown): boolean {
-  return error instanceof Deno.errors.NotCapable ||
-    error instanceof Error && (
-        /Requires [\w-]+ access/.test(error.message) ||
-        // What --cached-only says of a package.
-        /^Failed loading http\S+ for package /.test(error.message)
-      );
-}
-
-async function attempt({ act, target, own }: Door): Promise<Outcome> {
-  try {
-    await ACTS[act](target, own);
-    return "open";
-  } catch (error) {
-    return isRefusal(error) ? "closed" : `failed: ${error}`;
-  }
-}
+} as const satisfies Record<string, Act>;
 
 if (import.meta.main) {
   const doors: readonly Door[] = JSON.parse(Deno.args[0] ?? "[]");
   const outcomes: Record<string, Outcome> = {};
-  for (const door of doors) outcomes[door.name] = await attempt(door);
+  for (const door of doors) {
+    outcomes[door.name] = await attempt(ACTS[door.act], door.target, door.own);
+  }
   console.log(JSON.stringify(outcomes));
   Deno.exit(0);
 }
