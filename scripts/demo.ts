@@ -9,6 +9,7 @@ import { sha256 } from "../proto/ids.ts";
 import { readArgs, runScript } from "./support/cli.ts";
 import { runCtl } from "./support/ctl.ts";
 import { Ending } from "./support/ending.ts";
+import { forbidLinks } from "./support/kernel_lock.ts";
 import { brokerToml, type Home, prepareHome, TempHome } from "./support/home.ts";
 import { Stack } from "./support/stack.ts";
 import { outcomeLines, play, problemsOf, recordsIn, type Step } from "./support/story.ts";
@@ -150,6 +151,7 @@ async function demo(stack: Stack): Promise<number> {
 
 async function main(args: string[]): Promise<number> {
   const { values } = readArgs({ args, options: { keep: { type: "boolean", default: false } } });
+  forbidLinks("demo");
   using ending = new Ending();
   using place = new TempHome("demo", values.keep);
   await using stack = new Stack({ home: prepareHome(place.path), llama: null });

@@ -8,6 +8,7 @@ import { readArgs, runScript } from "./support/cli.ts";
 import { CtlProcess, runCtl } from "./support/ctl.ts";
 import { Ending } from "./support/ending.ts";
 import { prepareHome, TempHome } from "./support/home.ts";
+import { forbidLinks } from "./support/kernel_lock.ts";
 import { Stack } from "./support/stack.ts";
 import { inWords, recordsIn } from "./support/story.ts";
 
@@ -139,6 +140,7 @@ async function main(args: string[]): Promise<number> {
     },
   });
   const { llama = null, ask = llama === null ? ASK.standin : ASK.model } = values;
+  forbidLinks("device-check");
   using ending = new Ending();
   using place = new TempHome("device-check", values.keep);
   const home = prepareHome(place.path, ["notes-read"]);

@@ -5,6 +5,7 @@ import { ConfigError } from "../proto/io/config_file.ts";
 import { runbook, say } from "../proto/io/log.ts";
 import { ALWAYS, type Role } from "../proto/locks.ts";
 import { runScript, UsageError } from "./support/cli.ts";
+import { forbidLinks } from "./support/kernel_lock.ts";
 import { flagsFor, mainOf, type Places, roleOf } from "./support/roles.ts";
 import { watchStarter } from "./support/starter.ts";
 
@@ -100,6 +101,7 @@ async function main([name = "", ...args]: string[]): Promise<number> {
     say(role, ...error.message.split("\n"), runbook("config-invalid"));
     return 1;
   }
+  forbidLinks(role);
   return await runPassingSignals(["run", "--quiet", ...flags, mainOf(role), ...args]);
 }
 

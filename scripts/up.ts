@@ -4,6 +4,7 @@ import { say } from "../proto/io/log.ts";
 import { checkSameHome, type Home, prepareHome } from "./support/home.ts";
 import { readArgs, runScript, shellWord } from "./support/cli.ts";
 import { ctlCommand } from "./support/ctl.ts";
+import { forbidLinks } from "./support/kernel_lock.ts";
 import type { Daemon } from "./support/daemon.ts";
 import { Ending } from "./support/ending.ts";
 import { PROJECT } from "./support/roles.ts";
@@ -124,6 +125,7 @@ async function run(stack: Stack, heard: Heard, ending: Ending, standin: boolean)
 
 async function main(args: string[]): Promise<number> {
   const { values } = readArgs({ args, options: { llama: { type: "string" } } });
+  forbidLinks("up");
   const home = prepareHome(Deno.env.get("BOXMAKER_HOME") || `${PROJECT}/.boxmaker`);
   checkSameHome(home);
   using ending = new Ending();
