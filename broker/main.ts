@@ -7,6 +7,7 @@ import { display } from "../proto/escape.ts";
 import { assertNever } from "../proto/text.ts";
 import { type BrokerConfig, lockOf, readBrokerConfig } from "./config.ts";
 import { makeNotices } from "./notices.ts";
+import type { Runtime } from "./runner.ts";
 import { start, type StartProblem } from "./serve.ts";
 
 const HELP = `brokerd decides each tool call, records it and runs what is allowed
@@ -26,8 +27,10 @@ function refuse(...lines: string[]): never {
 }
 
 /** The options of the command line; ends the process where it asks for help, or is none. */
-function readOptions(): { readonly config?: string; readonly "accept-break"?: boolean } {
-  const line = readServeLine(Deno.args, {
+function readOptions(
+  args: string[],
+): { readonly config?: string; readonly "accept-break"?: boolean } {
+  const line = readServeLine(args, {
     config: { type: "string" },
     "accept-break": { type: "boolean" },
   });
@@ -75,8 +78,9 @@ function explain(problem: StartProblem): never {
   }
 }
 
-function main(): void {
-  const options = readOptions();
+/** Runs brokerd with this command line. `runtime` and `now` are others only in the torture harness. */
+export function main(args: string[], runtime?: Runtime, now?: () => number): void {
+  const options = readOptions(args);
   const config = readConfig(options.config ?? null);
   const problem = startProblem(lockOf(config), config.layout);
   if (problem !== null) refuse(...problem);
@@ -88,7 +92,7 @@ function main(): void {
   });
   let running: ReturnType<typeof start>;
   try {
-    running = start(config, options["accept-break"] ?? false, notices);
+    running = start(config, options["accept-break"] ?? false, notices, runtime, now);
   } catch (error) {
     refuse(`cannot start: ${causes(error)}`, runbook("brokerd-cannot-start"));
   }
@@ -105,4 +109,4 @@ function main(): void {
   notices.ready(config.brokerSocket, config.adminSocket);
 }
 
-main();
+if (import.meta.main) main(Deno.args);

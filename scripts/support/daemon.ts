@@ -7,6 +7,8 @@ export interface DaemonOptions {
   readonly name: string;
   /** Deno's arguments after `run`: flags, module and the program's own. */
   readonly args: readonly string[];
+  /** A command that becomes the program or follows it, with its own arguments, such as `strace -D`. */
+  readonly under?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   /** Where everything that it says is added, or null. */
   readonly log?: string | null;
@@ -41,12 +43,13 @@ export class Daemon implements AsyncDisposable {
   #wake: (() => void)[] = [];
 
   constructor(options: DaemonOptions) {
-    const { name, args, env = {}, log = null, detached = false } = options;
+    const { name, args, under = [], env = {}, log = null, detached = false } = options;
+    const [command = Deno.execPath(), ...words] = [...under, Deno.execPath()];
     this.name = name;
     this.#options = options;
     this.#log = log === null ? null : Deno.openSync(log, { append: true, create: true });
-    this.#child = new Deno.Command(Deno.execPath(), {
-      args: ["run", "--quiet", ...args],
+    this.#child = new Deno.Command(command, {
+      args: [...words, "run", "--quiet", ...args],
       cwd: PROJECT,
       env: { DENO_NO_UPDATE_CHECK: "1", NO_COLOR: "1", ...env },
       stdin: "null",
