@@ -2,10 +2,10 @@
 import { display } from "../proto/escape.ts";
 import { readArgs, runScript, UsageError } from "./support/cli.ts";
 import { type Fault, faultNamed, faultsAt, named, TARGETS } from "./torture/points.ts";
-import { census, roundOf } from "./torture/rounds.ts";
+import { census, roundOf, type Work } from "./torture/rounds.ts";
 import { pick, random, runFixed, runRandom } from "./torture/workload.ts";
 import { PLACES } from "./torture/places.ts";
-import type { Stand } from "./torture/stand.ts";
+import { LONG_TTL_MS } from "./torture/stand.ts";
 import { Tally } from "./torture/tally.ts";
 
 const HELP =
@@ -28,6 +28,13 @@ const AT_ONCE = 3;
 /** Of the random faults, how many stay: a disk that has died, not one call that failed. */
 const ONWARDS = 0.3;
 
+const FIXED_WORK: Work = { run: runFixed, ttlMs: LONG_TTL_MS };
+/** Here some calls are left to expire. */
+const randomWork = (seed: number): Work => ({
+  run: (stand) => runRandom(stand, random(seed)),
+  ttlMs: 1500,
+});
+
 interface Options {
   readonly parts: readonly string[];
   readonly rounds: number;
@@ -48,10 +55,10 @@ async function each<T>(items: readonly T[], round: (item: T) => Promise<void>): 
 async function everyPoint({ every }: Options): Promise<Tally[]> {
   const tallies: Tally[] = [];
   for (const target of TARGETS) {
-    const counts = await census(target, runFixed);
+    const counts = await census(target, FIXED_WORK);
     const tally = new Tally(`points of ${target}`);
     const faults = faultsAt(target, counts).filter((_, at) => at % every === 0);
-    await each(faults, async (fault) => tally.add(named(fault), await roundOf(fault, runFixed)));
+    await each(faults, async (fault) => tally.add(named(fault), await roundOf(fault, FIXED_WORK)));
     tell(tally);
     tallies.push(tally);
   }
@@ -64,21 +71,18 @@ async function randomPoints({ rounds, seed }: Options): Promise<Tally[]> {
   const tally = new Tally("random points");
   const counts: Fault[] = [];
   for (const target of TARGETS) {
-    counts.push(...faultsAt(target, await census(target, (stand) => runRandom(stand, next))));
+    counts.push(...faultsAt(target, await census(target, randomWork(seed))));
   }
   const faults = Array.from({ length: rounds }, (): [Fault, number] => [
     { ...pick(next, counts), onwards: next() < ONWARDS },
     Math.floor(next() * 2 ** 32),
   ]);
   await each(faults, async ([fault, seed]) => {
-    const work = runRandomFrom(seed);
-    tally.add(`${named(fault)}, seed ${seed}`, await roundOf(fault, work));
+    tally.add(`${named(fault)}, seed ${seed}`, await roundOf(fault, randomWork(seed)));
   });
   tell(tally);
   return [tally];
 }
-
-const runRandomFrom = (seed: number) => (stand: Stand) => runRandom(stand, random(seed));
 
 async function place(name: keyof typeof PLACES, { seed, every }: Options): Promise<Tally[]> {
   const tally = new Tally(name);
@@ -148,7 +152,7 @@ async function oneFault(name: string): Promise<number> {
   const fault = faultNamed(name);
   if (fault === null) throw new UsageError("no such fault; the report names them");
   const tally = new Tally(name);
-  tally.add(name, await roundOf(fault, runFixed));
+  tally.add(name, await roundOf(fault, FIXED_WORK));
   tell(tally);
   return tally.findings.length === 0 ? 0 : 1;
 }

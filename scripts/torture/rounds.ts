@@ -10,20 +10,23 @@ import {
   type Span,
   type Target,
 } from "./points.ts";
-import { inWords, READY_MS, Stand } from "./stand.ts";
+import { inWords, LONG_TTL_MS, READY_MS, Stand } from "./stand.ts";
 import type { Round } from "./tally.ts";
 import { SESSIONS } from "./workload.ts";
 
-/** What the clients do while the fault is there. */
-export type Work = (stand: Stand) => Promise<void>;
+/** What the clients do while the fault is there, and how long their calls wait for the owner, in milliseconds. */
+export interface Work {
+  readonly run: (stand: Stand) => Promise<void>;
+  readonly ttlMs: number;
+}
 
 /** The system calls on `target` that are made while `work` is done and nothing fails. */
 export async function census(target: Target, work: Work): Promise<Record<string, Span>> {
-  using stand = new Stand();
+  using stand = new Stand({ ttlMs: work.ttlMs });
   const trace = `${stand.root}/trace`;
   const daemon = stand.start(counting(stand, target, SESSIONS, trace));
   await daemon.ready(READY_MS);
-  await work(stand);
+  await work.run(stand);
   await daemon.stop();
   return counted(await traceAt(trace), daemon.pid);
 }
@@ -38,15 +41,15 @@ async function traceAt(path: string): Promise<string> {
   throw new Error(`${path} has no end`);
 }
 
-/** Runs `work` on a new home with `fault` in it. */
+/** Does `work` on a new home with `fault` in it. */
 export async function roundOf(fault: Fault, work: Work): Promise<Round> {
-  using stand = new Stand({ ttlMs: 500 });
+  using stand = new Stand({ ttlMs: work.ttlMs });
   const trace = `${stand.root}/trace`;
   const findings: string[] = [];
   const daemon = stand.start(injecting(stand, fault, SESSIONS, trace));
   try {
     await daemon.ready(READY_MS);
-    await work(stand);
+    await work.run(stand);
     if (!fault.onwards && !kills(fault)) await worksAgain(stand, fault, findings);
   } catch (error) {
     if (error instanceof NotReady) await refusedWell(daemon, fault, findings);
@@ -97,6 +100,7 @@ function endedWell(
 
 /** Without a fault it starts, every kind of call comes out as it must, and nothing has been forgotten. */
 async function restarts(stand: Stand, findings: string[]): Promise<void> {
+  stand.setTtl(LONG_TTL_MS);
   const daemon = stand.start();
   try {
     await daemon.ready(READY_MS);

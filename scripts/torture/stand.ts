@@ -8,6 +8,9 @@ import { converse } from "./client.ts";
 /** How long brokerd may take until it is ready, in milliseconds: it is watched, and not alone. */
 export const READY_MS = 60_000;
 
+/** Longer than any round. */
+export const LONG_TTL_MS = 600_000;
+
 /** What the owner does with a call that asks; `leave`: the client hangs up; `wait`: nothing, until it expires. */
 export type Owner = "approve" | "refuse" | "leave" | "wait";
 
@@ -45,7 +48,9 @@ export class Stand implements Disposable {
   #count = 0;
 
   /** `base`: where the home is made, such as a small file system; `ttlMs`: how long a call waits. */
-  constructor({ base, ttlMs = 60_000 }: { readonly base?: string; readonly ttlMs?: number } = {}) {
+  constructor(
+    { base, ttlMs = LONG_TTL_MS }: { readonly base?: string; readonly ttlMs?: number } = {},
+  ) {
     this.root = Deno.makeTempDirSync({ prefix: "boxmaker-torture-" });
     this.home = base === undefined ? `${this.root}/home` : `${base}/home`;
     this.config = `${this.root}/brokerd.toml`;
@@ -60,10 +65,15 @@ export class Stand implements Disposable {
           `untrusted = ${untrusted}\n[constraints]\npaths = ["/${id}"]\n`,
       );
     }
-    const paths = `[paths]\nhome = "${this.home}"\n`;
-    Deno.writeTextFileSync(this.config, `${paths}[approvals]\nttl_ms = ${ttlMs}\n`);
+    this.setTtl(ttlMs);
     Deno.writeTextFileSync(this.journal, "");
     this.shiftClock(0);
+  }
+
+  /** Sets how long a call waits for its owner, from the next start on. */
+  setTtl(ms: number): void {
+    const paths = `[paths]\nhome = "${this.home}"\n`;
+    Deno.writeTextFileSync(this.config, `${paths}[approvals]\nttl_ms = ${ms}\n`);
   }
 
   /** Steps brokerd's clock to `ms` milliseconds after the real one. */

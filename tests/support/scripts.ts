@@ -7,6 +7,8 @@ export { ROOT };
 export interface ScriptOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
+  /** How long it may take, in milliseconds. */
+  readonly ms?: number;
 }
 
 const decoder = new TextDecoder();
@@ -34,7 +36,7 @@ export class TempDir implements Disposable {
 export async function runScript(
   name: string,
   args: readonly string[] = [],
-  { env = {}, cwd = ROOT }: ScriptOptions = {},
+  { env = {}, cwd = ROOT, ms = 60_000 }: ScriptOptions = {},
 ): Promise<{ code: number; stdout: string; stderr: string }> {
   const command = new Deno.Command(Deno.execPath(), {
     args: ["run", "--quiet", "--frozen", "-A", `${ROOT}/scripts/${name}`, ...args],
@@ -42,7 +44,7 @@ export async function runScript(
     env: { ...ENV, ...env },
     stdin: "null",
   });
-  const { code, stdout, stderr } = await within(`end of ${name}`, command.output(), 60_000);
+  const { code, stdout, stderr } = await within(`end of ${name}`, command.output(), ms);
   return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
 }
 
