@@ -19,6 +19,7 @@ import { type Files, type OpenFile, readBounded } from "./files.ts";
 import { reason } from "./grants.ts";
 
 const CHUNK_BYTES = 1024 * 1024;
+const LEAST_CHUNK_BYTES = 16 * 1024;
 const NEWLINE = 0x0a;
 
 /** What a look at the log found. */
@@ -110,7 +111,8 @@ function eachLine(
   const file = files.openRead(path);
   try {
     const splitter = new LineSplitter();
-    const chunk = new Uint8Array(CHUNK_BYTES);
+    // A file is mostly smaller than a chunk, which takes longer to make than such a file to read.
+    const chunk = new Uint8Array(Math.min(CHUNK_BYTES, file.stat().size + LEAST_CHUNK_BYTES));
     let at = 0;
     for (let read = file.read(chunk, at); read > 0; read = file.read(chunk, at)) {
       at += read;

@@ -230,7 +230,7 @@ export class Pipeline {
       : { taint: "public", untrusted: false };
     try {
       const { states, audit } = this.#parts;
-      const after = ran ? states.raise(session, seen) : states.read(session);
+      const after = ran ? states.raise(session, seen) : states.confirm(session);
       const recorded = audit.append({
         type: "result",
         ...{ session, call, decision, status: response.status },
@@ -267,7 +267,9 @@ export class Pipeline {
 
   #readState(session: string): SessionState | null {
     try {
-      return this.#parts.states.read(session);
+      const state = this.#parts.states.read(session);
+      this.#parts.notices.stateReadable(session);
+      return state;
     } catch (error) {
       this.#parts.notices.stateUnreadable(session, error);
       return null;

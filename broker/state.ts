@@ -64,12 +64,21 @@ export class SessionStates {
       untrusted: before.untrusted || seen.untrusted,
     };
     // Written even where nothing rises: an earlier write may not have reached the disk.
-    this.#write(session, utf8(JSON.stringify(state)));
+    this.#write(session, state);
     return state;
   }
 
-  #write(session: SessionId, bytes: Uint8Array): void {
+  /** The state of `session`, which is on disk then as it is. Throws where it is not known to be there. */
+  confirm(session: SessionId): SessionState {
+    const state = this.read(session);
+    // What was read may be in memory only, as above. A session that has seen nothing yet has no file.
+    if (this.#files.lstat(this.#path(session)) !== null) this.#write(session, state);
+    return state;
+  }
+
+  #write(session: SessionId, state: SessionState): void {
     const path = this.#path(session);
+    const bytes = utf8(JSON.stringify(state));
     const temporary = `${path}.tmp`;
     // Whatever a crash or somebody else left there is replaced, never opened.
     if (this.#files.lstat(temporary) !== null) this.#files.remove(temporary);
