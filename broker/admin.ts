@@ -22,16 +22,13 @@ export async function handleAdminRequest(
   }
 }
 
-function answers(pipeline: Pipeline, request: Message<RequestKind<"admin.sock">>): Message[] {
+function answers(
+  pipeline: Pipeline,
+  request: Message<RequestKind<"admin.sock">>,
+): Iterable<Message> {
   switch (request.kind) {
-    case "approvals": {
-      const pages = paginate(pipeline.pending());
-      return pages.map((items, index) => ({
-        kind: "approval_list",
-        final: index === pages.length - 1,
-        body: { items },
-      }));
-    }
+    case "approvals":
+      return paginate(pipeline.pending());
     case "approve": {
       const outcome = pipeline.approve(request.body.approval);
       if (outcome === "no_such_approval") return [error(outcome, NO_SUCH_APPROVAL)];
@@ -63,20 +60,24 @@ function error(code: ErrorCode, message: string): Message {
 /** Room for what stands around the items of a frame. */
 const ENVELOPE_BYTES = 4096;
 
-/** `items` in pages that fit a frame each; one empty page where there are none. */
-function paginate(items: readonly PendingApproval[]): PendingApproval[][] {
-  const pages: PendingApproval[][] = [[]];
+/**
+ * `items` in frames that are not too large; one without items where there are none. Each is made when it is asked
+ * for: a client that does not read costs no more than one.
+ */
+function* paginate(items: readonly PendingApproval[]): Generator<Message<"approval_list">> {
+  let page: PendingApproval[] = [];
   let size = ENVELOPE_BYTES;
   for (const item of items) {
     const itemSize = utf8Length(JSON.stringify(item)) + 1;
     if (size + itemSize > MAX_ANSWER_BYTES) {
-      pages.push([]);
+      yield { kind: "approval_list", final: false, body: { items: page } };
+      page = [];
       size = ENVELOPE_BYTES;
     }
-    pages.at(-1)?.push(item);
+    page.push(item);
     size += itemSize;
   }
-  return pages;
+  yield { kind: "approval_list", final: true, body: { items: page } };
 }
 
 /** As many of `problems` as fit one frame, and how many more there are. */

@@ -1,12 +1,19 @@
 /** A call's arguments into typed values, with the form of paths and URLs checked (specification 3). Pure. */
-import { parseStrict } from "../proto/json.ts";
+import { hasMoreMarks, parseStrict } from "../proto/json.ts";
 import { TOOL_ARGUMENTS, type ToolArgs, type ToolName } from "../proto/tools.ts";
-import { assertNever } from "../proto/text.ts";
+import { assertNever, utf8 } from "../proto/text.ts";
 import { urlHost } from "./hosts.ts";
 import { pathProblem } from "./paths.ts";
 
+/**
+ * No arguments of a tool have more brackets and commas outside of their strings: what has is invalid, and
+ * reading it would hold up the other calls.
+ */
+const MAX_MARKS = 16;
+
 /** The arguments of a call to `tool` as the model wrote them, or null for `invalid_arguments`. */
 export function parseArguments(tool: ToolName, text: string): ToolArgs | null {
+  if (hasMoreMarks(utf8(text), MAX_MARKS)) return null;
   const args = readShape(tool, parseStrict(text));
   return args !== null && hasValidForm(args) ? args : null;
 }

@@ -5,8 +5,8 @@
 import * as z from "zod";
 import { MAX_REQUEST_BYTES } from "../proto/frames.ts";
 import type { Timestamp } from "../proto/ids.ts";
-import { parseStrict } from "../proto/json.ts";
-import { assertNever } from "../proto/text.ts";
+import { hasMoreMarks, parseStrict } from "../proto/json.ts";
+import { assertNever, utf8 } from "../proto/text.ts";
 import { TOOL_ARGUMENTS, TOOL_NAMES, ToolName } from "../proto/tools.ts";
 import { shorten } from "./events.ts";
 
@@ -70,6 +70,10 @@ export interface ToolAnswer {
   readonly content: string;
 }
 
+/** Brackets and commas outside of strings that arguments may have: more take long to read. */
+const MAX_MARKS = 4096;
+const TOO_MANY_PARTS = "the arguments have more brackets and commas than any tool takes";
+
 /** For a call that no frame to the broker holds (contracts 2). */
 export const TOO_LARGE = "the call is too large: with its arguments it is at most 1 MiB";
 
@@ -94,6 +98,7 @@ export function readCall(name: string, given: string, now: Timestamp): ToolUse {
   if (!isCore(name)) return answered(noSuchTool(name));
   // Reading a longer one would hold up every other turn, and no tool takes it.
   if (given.length > MAX_REQUEST_BYTES) return answered(failed(TOO_LARGE));
+  if (hasMoreMarks(utf8(given), MAX_MARKS)) return answered(failed(TOO_MANY_PARTS));
   // Some models leave the arguments of a tool without arguments empty.
   const value = parseStrict(given.trim() === "" ? "{}" : given);
   if (!isObject(value)) {

@@ -1,5 +1,6 @@
 /** `deno task bench`: what brokerd costs, as ratios to baselines taken in the same run. */
 import { readArgs, runScript } from "./support/cli.ts";
+import { besideHostile } from "./bench/beside.ts";
 import { BenchHome, deniedCall, type Figure, startAndRest } from "./bench/figures.ts";
 
 const HELP =
@@ -14,6 +15,7 @@ Medians, with the quartiles in brackets; what is compared is measured in turns.`
 
 const STARTS = 20;
 const CALLS = 1500;
+const HOSTILE_ROUNDS = 10;
 
 function row({ name, unit, measured, baseline, least, ratio }: Figure): string {
   const { median, low, high } = measured;
@@ -30,6 +32,7 @@ async function main(args: string[]): Promise<number> {
   const figures = [
     ...await startAndRest(home, STARTS),
     ...await deniedCall(home, CALLS),
+    ...await besideHostile(home, HOSTILE_ROUNDS),
   ];
   console.log(values.json ? JSON.stringify(figures, null, 2) : figures.map(row).join("\n"));
   return 0;

@@ -28,6 +28,23 @@ export class ClientError extends Error {
 /** How long a server may take to take a request, in milliseconds. */
 const SEND_TIMEOUT_MS = 10_000;
 
+/** How long a client waits for room in a server's queue of new connections, and between two tries. */
+const QUEUE_TIMEOUT_MS = 5000;
+const QUEUE_PAUSE_MS = 10;
+
+/** Connects to the socket at `path`; where its queue is full, tries again for a while. */
+async function connect(path: string): Promise<Deno.Conn> {
+  const end = performance.now() + QUEUE_TIMEOUT_MS;
+  while (true) {
+    try {
+      return await Deno.connect({ transport: "unix", path });
+    } catch (error) {
+      if (!(error instanceof Deno.errors.WouldBlock) || performance.now() > end) throw error;
+      await new Promise((resolve) => setTimeout(resolve, QUEUE_PAUSE_MS));
+    }
+  }
+}
+
 /** A request on its way. Close it when done. Every failure is a `ClientError`. */
 export class Call<K extends Kind> {
   readonly #connection: FrameConnection;
@@ -48,7 +65,7 @@ export class Call<K extends Kind> {
     if (frame.length > MAX_REQUEST_BYTES) throw new ClientError("request_too_large");
     let conn: Deno.Conn;
     try {
-      conn = await Deno.connect({ transport: "unix", path });
+      conn = await connect(path);
     } catch (error) {
       const refused = error instanceof Deno.errors.PermissionDenied ||
         error instanceof Deno.errors.NotCapable;

@@ -1,7 +1,5 @@
 /** One end of a connection that carries frames: reading lines within limits, writing whole frames. */
 import { LineSplitter } from "../lines.ts";
-import { encodeFrame } from "../frames.ts";
-import type { Message } from "../messages.ts";
 
 /** How reading one line came out. `gone`: the connection ended first, or broke. */
 export type Received =
@@ -11,6 +9,8 @@ export type Received =
   | { readonly status: "gone" };
 
 const CHUNK_BYTES = 16 * 1024;
+/** For a line that does not fit the first chunk. */
+const LARGE_CHUNK_BYTES = 64 * 1024;
 /** The runtime fires a timer of more milliseconds than this, some 24 days, at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 /** Pause after bytes that nobody wants, so that sending them costs the sender more than us. */
@@ -21,12 +21,21 @@ export class FrameConnection {
   readonly #maxBytes: number;
   readonly #splitter = new LineSplitter();
   readonly #lines: Uint8Array[] = [];
-  readonly #chunk = new Uint8Array(CHUNK_BYTES);
+  readonly #pace: () => Promise<void>;
+  #chunk = new Uint8Array(CHUNK_BYTES);
 
-  /** `maxBytes`: the largest line that is read, its newline included. */
-  constructor(conn: Deno.Conn, maxBytes: number) {
+  /**
+   * `maxBytes`: the largest line that is read, its newline included. `pace` is waited for after each reading
+   * that left a line unfinished.
+   */
+  constructor(
+    conn: Deno.Conn,
+    maxBytes: number,
+    pace: () => Promise<void> = () => Promise.resolve(),
+  ) {
     this.#conn = conn;
     this.#maxBytes = maxBytes;
+    this.#pace = pace;
   }
 
   /** The next line, within `timeoutMs`. After anything but a line the connection is of no more use. */
@@ -54,6 +63,9 @@ export class FrameConnection {
       for (const line of this.#splitter.push(this.#chunk.subarray(0, count))) {
         this.#lines.push(line.bytes.slice());
       }
+      if (this.#lines.length > 0) continue;
+      await this.#pace();
+      if (count === this.#chunk.length) this.#chunk = new Uint8Array(LARGE_CHUNK_BYTES);
     }
   }
 
@@ -66,12 +78,7 @@ export class FrameConnection {
     }
   }
 
-  /** Writes a frame. False where the other side is gone or does not take it within `timeoutMs`. */
-  async send(message: Message, timeoutMs: number): Promise<boolean> {
-    return await this.sendBytes(encodeFrame(message), timeoutMs);
-  }
-
-  /** As `send`, for a frame that is encoded already. */
+  /** Writes an encoded frame. False where the other side is gone or does not take it within `timeoutMs`. */
   async sendBytes(bytes: Uint8Array, timeoutMs: number): Promise<boolean> {
     const timer = setTimeout(() => this.close(), timeoutMs);
     try {

@@ -16,7 +16,7 @@ export interface Figure {
 }
 
 /** How long a program may take until it is ready, in milliseconds. */
-const READY_MS = 30_000;
+export const READY_MS = 30_000;
 /** A record of a usual call has about this many bytes. */
 const RECORD_BYTES = 400;
 const GRANTS = 10;
@@ -24,6 +24,7 @@ const GRANTS = 10;
 /** A home for the bench, with ten grants of which none allows the call that is measured. */
 export class BenchHome implements Disposable {
   readonly path = Deno.makeTempDirSync({ prefix: "boxmaker-bench-" });
+  readonly brokerSocket = `${this.path}/run/loop-broker/broker.sock`;
 
   constructor() {
     Deno.mkdirSync(`${this.path}/grants`);
@@ -46,12 +47,17 @@ export class BenchHome implements Disposable {
   }
 
   startBare(name: "echo" | "idle"): Daemon {
-    const socket = `${this.path}/${name}.sock`;
+    return this.startScript(name, `${this.path}/${name}.sock`);
+  }
+
+  /** Starts a program of this folder that may use `socket` and nothing else. */
+  startScript(name: string, socket: string, ...args: readonly string[]): Daemon {
     const flags = [
       ...["--no-prompt", "--cached-only", "--frozen", `--allow-net=unix:${socket}`],
       ...[`--allow-read=${socket}`, `--allow-write=${socket}`],
     ];
-    return new Daemon({ name, args: [...flags, `${PROJECT}/scripts/bench/${name}.ts`, socket] });
+    const main = `${PROJECT}/scripts/bench/${name}.ts`;
+    return new Daemon({ name, args: [...flags, main, socket, ...args] });
   }
 
   [Symbol.dispose](): void {
@@ -89,32 +95,32 @@ export async function startAndRest(home: BenchHome, rounds: number): Promise<Fig
   ];
 }
 
+const DENIED = {
+  kind: "tool_request",
+  final: true,
+  body: { session: "bench", call: "c1", tool: "read_file", arguments: '{"path":"/etc/passwd"}' },
+} as const;
+
+/** One call that no grant allows. */
+export async function deniedOnce({ brokerSocket }: BenchHome): Promise<void> {
+  const call = await Call.open(brokerSocket, DENIED, ["tool_response"]);
+  const { body } = await call.next(READY_MS);
+  call.close();
+  if (body.status !== "denied") throw new Error(`the call came out ${body.status}`);
+}
+
 /** The round trip of a denied call with ten grants, against its parts done bare. */
 export async function deniedCall(home: BenchHome, rounds: number): Promise<Figure[]> {
   await using broker = home.startBroker();
   await using echo = home.startBare("echo");
   await Promise.all([broker.ready(READY_MS), echo.ready(READY_MS)]);
-  const request = {
-    kind: "tool_request",
-    final: true,
-    body: { session: "bench", call: "c1", tool: "read_file", arguments: '{"path":"/etc/passwd"}' },
-  } as const;
   const line = utf8(`${"x".repeat(150)}\n`);
   const record = new Uint8Array(RECORD_BYTES);
   const log = Deno.openSync(`${home.path}/bare.log`, { append: true, create: true });
   const grants = `${home.path}/grants`;
   try {
     const times = await interleave({
-      async call() {
-        const call = await Call.open(
-          `${home.path}/run/loop-broker/broker.sock`,
-          request,
-          ["tool_response"],
-        );
-        const { body } = await call.next(READY_MS);
-        call.close();
-        if (body.status !== "denied") throw new Error(`the call came out ${body.status}`);
-      },
+      call: () => deniedOnce(home),
       async roundTrip() {
         using conn = await Deno.connect({ transport: "unix", path: `${home.path}/echo.sock` });
         await conn.write(line);
@@ -143,7 +149,7 @@ export async function deniedCall(home: BenchHome, rounds: number): Promise<Figur
   }
 }
 
-function figure(
+export function figure(
   name: string,
   unit: Figure["unit"],
   measured: Spread,

@@ -142,7 +142,7 @@ pure("arguments that are not one JSON object, or not strictly, are told to the m
       '{"tool":"shell","arguments":{"cwd":"/a","cwd":"/b"}}',
       '{"query":"\\ud800"}',
       "{} {}",
-      "[".repeat(100_000),
+      "[".repeat(4000),
     ]
   ) {
     for (const name of ["clock", "find_tool", "call_tool"]) {
@@ -162,12 +162,18 @@ pure("arguments over 1 MiB are not read, whatever the tool; shorter ones are", (
   assert.match(answer("find_tool", whole(1_000_000)), /^result: /);
 });
 
-pure("a nesting of any depth is passed on or told, and does no harm", () => {
-  const depth = 200_000;
-  const deep = "[".repeat(depth) + "]".repeat(depth);
-  const use = readCall("call_tool", `{"tool":"shell","arguments":{"a":${deep}}}`, NOW);
+pure("a nesting is passed on or, where it would take long to read, told", () => {
+  const nested = (depth: number) => "[".repeat(depth) + "]".repeat(depth);
+  const given = (depth: number) => `{"tool":"shell","arguments":{"a":${nested(depth)}}}`;
+  const use = readCall("call_tool", given(4000), NOW);
   assert.equal(use.kind, "broker");
-  assert.equal(use.arguments, `{"a":${deep}}`);
+  assert.equal(use.arguments, `{"a":${nested(4000)}}`);
+  for (const depth of [4100, 200_000]) {
+    assert.equal(
+      answer("call_tool", given(depth)),
+      "failed: the arguments have more brackets and commas than any tool takes",
+    );
+  }
 });
 
 pure("a function that is none of the three is no such tool, or is called through call_tool", () => {

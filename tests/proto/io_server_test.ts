@@ -304,6 +304,50 @@ Deno.test("a client that does not read holds nobody up, and is given up in time"
   assert.deepEqual(bench.failures, []);
 });
 
+Deno.test("of answers that nobody reads 256 MiB are kept: then the one that waits longest is given up", async () => {
+  const given: string[] = [];
+  using bench = new Bench({
+    // Longer than the test waits: not the time gives them up.
+    sendTimeoutMs: 10 * DEADLINE_MS,
+    handle: async (request, exchange) => {
+      const { body } = request;
+      if (body.session !== null) return void await exchange.send(DONE);
+      if (!await exchange.send(LARGE)) given.push(body.text);
+    },
+  });
+  const clients: RawClient[] = [];
+  try {
+    const fitting = Math.floor(256 * MAX_REQUEST_BYTES / encodeFrame(LARGE).length);
+    for (let n = 0; n < fitting + 2; n += 1) {
+      const client = await bench.connect();
+      clients.push(client);
+      await client.send(frame("chat", { session: null, text: `${n}` }));
+      await until("request", () => bench.requests.length === n + 1);
+    }
+    await until("end of the first ones", () => given.length === 2);
+    assert.deepEqual(given, ["0", "1"]);
+    assert.deepEqual(await clients.at(-1)?.next(), LARGE, "the others are still sent");
+    const other = frame("chat", { session: "s1", text: "" });
+    assert.deepEqual(await bench.answerTo(other), DONE);
+    assert.deepEqual(bench.failures, []);
+  } finally {
+    for (const client of clients) client[Symbol.dispose]();
+  }
+});
+
+Deno.test("bad frames are refused one by one, and a good one does not wait for them", async () => {
+  using bench = new Bench();
+  const refused: number[] = [];
+  const bad = Array.from({ length: 100 }, async (_, n) => {
+    assert.equal(codeOf(await bench.answerTo(`${"x".repeat(20_000)}\n`)), "bad_frame");
+    refused.push(n);
+  });
+  await until("a refusal", () => refused.length > 0);
+  assert.deepEqual(await bench.answerTo(frame("chat", CHAT)), DONE);
+  assert(refused.length < bad.length, "most are still to be refused");
+  await Promise.all(bad);
+});
+
 Deno.test("a client that reads gets an answer of any size", async () => {
   using bench = new Bench({ handle: async (_, exchange) => void await exchange.send(LARGE) });
   assert.deepEqual(await bench.answerTo(frame("chat", CHAT)), LARGE);

@@ -277,6 +277,35 @@ for (const [what, json] of Object.entries(HEAVY)) {
   });
 }
 
+Deno.test("a request with more brackets and commas than any has is refused before it is read", {
+  permissions: "none",
+}, () => {
+  const read = (json: string) => decodeRequest(utf8(json), ["tool_request"]);
+  const refused = (json: string) => {
+    const decoded = read(json);
+    return !decoded.ok && decoded.error.message.startsWith("more brackets");
+  };
+  for (const [mark, end] of [["[", ""], ["{", ""], ["0,", "0"]] as const) {
+    assert.ok(!refused(mark.repeat(4096) + end), mark);
+    assert.ok(refused(mark.repeat(4097) + end), mark);
+  }
+  // In a string they are text, whatever escapes stand beside them.
+  const many = '[{,\\"'.repeat(4000);
+  const body = { session: "s", call: "c", tool: many, arguments: many };
+  const frame = { v: 1, kind: "tool_request", final: true, body };
+  assert.ok(read(JSON.stringify(frame)).ok);
+  assert.ok(refused(JSON.stringify({ ...frame, body: [body, "0,".repeat(5000).split(",")] })));
+  // All that may wait for the owner in one list is still a known kind on the wrong socket.
+  const [list] = messagesOf("approval_list").filter(({ final }) => final === false);
+  assert.ok(list?.kind === "approval_list");
+  const items = Array.from({ length: 128 }, () => list.body.items).flat();
+  const decoded = decodeRequest(
+    encodeFrame({ ...list, body: { items } }).slice(0, -1),
+    ["tool_request"],
+  );
+  assert.ok(!decoded.ok && decoded.error.code === "forbidden");
+});
+
 Deno.test("1 MiB of escapes in a string is read", { permissions: "none" }, () => {
   for (const part of ["\\", '"', "\n", "\0", "😀", "\u2028"]) {
     const message: Message<"chat"> = {
