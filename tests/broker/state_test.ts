@@ -36,6 +36,7 @@ class Sessions implements Disposable {
   unreadable(what: string, session = "s1"): void {
     assert.throws(() => this.states.read(session), StateUnreadable, what);
     assert.throws(() => this.states.raise(session, FRESH), StateUnreadable, what);
+    assert.equal(this.files.open, 0, what);
   }
 
   [Symbol.dispose](): void {
@@ -175,6 +176,8 @@ Deno.test("no session can be read where sessions/ is no directory, not even a fr
     Deno.renameSync(sessions.directory, `${sessions.root}/away`);
     make(sessions.directory);
     for (const session of ["s1", "fresh"]) sessions.unreadable(what, session);
+    const message = `${sessions.directory} is not a directory`;
+    assert.throws(() => sessions.states.read("s1"), new StateUnreadable(message), what);
     if (what !== "nothing") Deno.removeSync(sessions.directory);
     Deno.renameSync(`${sessions.root}/away`, sessions.directory);
     assert.deepEqual(sessions.states.read("s1"), FRESH, what);
@@ -198,6 +201,15 @@ Deno.test("a read that fails is told with its cause", () => {
   }
 });
 
+Deno.test("a state has at most 4,096 bytes", () => {
+  using sessions = new Sessions();
+  const state = '{"taint":"secret","untrusted":true}';
+  sessions.write(state.padEnd(4096));
+  assert.deepEqual(sessions.states.read("s1"), SECRET);
+  sessions.write(state.padEnd(4097));
+  sessions.unreadable("4,097 bytes");
+});
+
 /** What `raise` does to the disk, in order. */
 const STEPS = [
   "create s1.json.tmp",
@@ -217,6 +229,19 @@ Deno.test("a new state is written beside the old one, synced, and put in its pla
   // What changes nothing is written too: an earlier write may not have reached the disk.
   states.raise("s1", FRESH);
   assert.deepEqual(files.done.splice(0), STEPS);
+});
+
+Deno.test("confirming a state writes it again, and makes no file where there is none", () => {
+  using sessions = new Sessions();
+  const { states, files } = sessions;
+  assert.deepEqual(states.confirm("s1"), FRESH);
+  assert.deepEqual([namesOf(sessions.directory), files.done], [[], []]);
+  states.raise("s1", SECRET);
+  files.done.length = 0;
+  assert.deepEqual(states.confirm("s1"), SECRET);
+  assert.deepEqual(files.done, STEPS);
+  assert.equal(sessions.text(), '{"taint":"secret","untrusted":true}');
+  assert.equal(files.open, 0);
 });
 
 Deno.test("a step that fails throws and leaves the old state or the new one, never another", () => {

@@ -31,6 +31,11 @@ export class WatchedFiles implements Files, Disposable {
     this.#base = base;
   }
 
+  /** How many files are open. */
+  get open(): number {
+    return this.#open.size;
+  }
+
   list(directory: string): string[] {
     this.#check("list", directory);
     return this.#base.list(directory);
