@@ -196,7 +196,7 @@ export class ChainVerifier {
       failure: this.#failure,
       recoveries: this.#recoveries,
       accepted_breaks: this.#acceptedBreaks,
-      abandoned: [...this.#asked].sort((a, b) => a - b),
+      abandoned: [...this.#asked],
       unfinished: [...this.#running].sort((a, b) => a - b),
       clock_warnings: this.#clockWarnings,
       torn_tail: this.#failure === null ? this.#tornTail : null,

@@ -24,7 +24,7 @@ export interface Work {
 export async function census(target: Target, work: Work): Promise<Record<string, Span>> {
   using stand = new Stand({ ttlMs: work.ttlMs });
   const trace = `${stand.root}/trace`;
-  const daemon = stand.start(counting(stand, target, SESSIONS, trace));
+  await using daemon = stand.start(counting(stand, target, SESSIONS, trace));
   await daemon.ready(READY_MS);
   await work.run(stand);
   await daemon.stop();
@@ -46,7 +46,7 @@ export async function roundOf(fault: Fault, work: Work): Promise<Round> {
   using stand = new Stand({ ttlMs: work.ttlMs });
   const trace = `${stand.root}/trace`;
   const findings: string[] = [];
-  const daemon = stand.start(injecting(stand, fault, SESSIONS, trace));
+  await using daemon = stand.start(injecting(stand, fault, SESSIONS, trace));
   try {
     await daemon.ready(READY_MS);
     await work.run(stand);
@@ -101,7 +101,7 @@ function endedWell(
 /** Without a fault it starts, every kind of call comes out as it must, and nothing has been forgotten. */
 async function restarts(stand: Stand, findings: string[]): Promise<void> {
   stand.setTtl(LONG_TTL_MS);
-  const daemon = stand.start();
+  await using daemon = stand.start();
   try {
     await daemon.ready(READY_MS);
     await expect(stand, "/none", "denied: no_grant", findings);

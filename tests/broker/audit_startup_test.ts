@@ -296,6 +296,16 @@ Deno.test("a Recovery goes to the torn file, whatever the date, in one write aft
   assert.equal(bench.report().clock_warnings.length, 0);
 });
 
+Deno.test("a start of a whole log syncs what it trusts, and writes nothing", () => {
+  using bench = threeDays();
+  bench.open();
+  const directory = bench.directory.slice(bench.directory.lastIndexOf("/") + 1);
+  assert.deepEqual(bench.files.done.map((one) => one.replace(directory, "audit")), [
+    ...[`sync ${NEWEST}`, "syncDirectory audit"],
+    `openAppend ${NEWEST}`, // for the next record
+  ]);
+});
+
 Deno.test("a start trusts nothing that it cannot sync, and writes nothing then", () => {
   const { bench, kept, last } = beforeTheLast();
   using _ = bench;

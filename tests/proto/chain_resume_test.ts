@@ -278,3 +278,14 @@ Deno.test("resumed, head.json is checked in the newest file only", { permissions
   assert.equal(report(2, ZERO_HASH).failure?.line, 2);
   assert.equal(report(3, ZERO_HASH).failure?.line, 3);
 });
+
+Deno.test("a verifier that is fed nothing has no head, and goes on where it was told", {
+  permissions: "none",
+}, () => {
+  const prev = sha256(utf8("a line"));
+  const report = verify([{ name: NEWEST, bytes: new Uint8Array() }], NO_ANCHORS, {
+    ...{ nextSeq: 7, prev, failure: null },
+  });
+  assert.deepEqual([report.head, report.records, report.next_seq], [null, 0, 7]);
+  assert.deepEqual([report.failure, report.torn_tail], [null, null]);
+});
