@@ -3,7 +3,18 @@
  * (specification 4, 5 and 6; contracts 2 to 5); nothing here is the programs'.
  */
 import { createHash } from "node:crypto";
-import { type LogRecord, namesIn, readLog } from "./log_reader.ts";
+import { type LogRecord, readLog } from "./log_reader.ts";
+import {
+  keyOf,
+  mayRun,
+  neverBegan,
+  object,
+  outcomeOf,
+  reasonOf,
+  type Story,
+  tell,
+} from "./log_stories.ts";
+import { checkTaint, readStates } from "./taint.ts";
 
 /** One client's call, as the client saw it. */
 export interface CallSeen {
@@ -62,230 +73,192 @@ export interface Checked {
   readonly counts: Readonly<Record<string, number>>;
 }
 
-type Event = LogRecord["event"];
+/** Answers that say that something could not be recorded or was one too many (specification 5; contracts 4). */
+const NOT_RECORDED = "the result could not be recorded";
+const TOO_MANY = "too many approvals are pending";
 
-/** What the log holds of one decision. */
-interface Story {
-  readonly at: string;
-  readonly seq: number;
-  readonly decision: Event;
-  approval: Event | null;
-  result: Event | null;
-}
+type Body = Readonly<Record<string, unknown>>;
 
-const CLASSES = ["public", "private", "secret"];
-const height = (name: unknown) => CLASSES.indexOf(String(name));
-
-/** Answers that no record stands behind (specification 5; contracts 4). */
-const UNRECORDED = [
-  "denied audit_unavailable",
-  "failed the result could not be recorded",
-  "failed too many approvals are pending",
-];
-
-const object = (value: unknown) => (value ?? {}) as Readonly<Record<string, unknown>>;
-const bodyOf = (answer: unknown) => object(object(answer).body);
-const wordsOf = (body: Readonly<Record<string, unknown>>) =>
+const bodyOf = (answer: unknown): Body => object(object(answer).body);
+const wordsOf = (body: Body) =>
   [body.status ?? body.code, body.reason ?? body.message].filter((word) => word !== undefined)
     .join(" ");
 
 export function check(evidence: Evidence): Checked {
   const findings: Finding[] = [];
-  const find = (kind: Finding["kind"], what: string) => void findings.push({ kind, what });
+  const find = (kind: Finding["kind"]) => (what: string) => void findings.push({ kind, what });
   const { records, problems } = readLog(evidence.audit, evidence.mayBeTorn);
-  for (const problem of problems) find("log", problem);
-  const stories = tell(records, (what) => find("log", what));
-  const byCall = new Map<string, Story>();
-  for (const story of stories.values()) {
-    const key = `${story.decision.session} ${story.decision.call}`;
-    if (byCall.has(key)) find("log", `${story.at}: a second decision of call ${key}`);
-    byCall.set(key, story);
-  }
+  problems.forEach(find("log"));
+  const stories = tell(records, find("log"));
+  checkMakers(evidence, stories, find("log"));
+  const byCall = new Map([...stories.values()].map((story) => [keyOf(story.decision), story]));
   const counts: Record<string, number> = {};
   for (const call of evidence.calls) {
     const story = byCall.get(`${call.session} ${call.call}`);
-    for (const answer of call.answers) {
-      const problem = answerProblem(call, answer, story);
-      if (problem !== null) find("unrecorded", `call ${call.call}: ${problem}`);
+    const told = [
+      orderProblem(call),
+      ...call.answers.map((one) => answerProblem(call, one, story)),
+    ];
+    for (const problem of told) {
+      if (problem !== null) find("unrecorded")(`${placed(story)}call ${call.call}: ${problem}`);
     }
     const last = call.answers.at(-1);
     const words = last === undefined ? "no answer" : wordsOf(bodyOf(last)).replace(/\/\S*$/, "…");
     counts[words] = (counts[words] ?? 0) + 1;
   }
   for (const request of evidence.owner) {
-    const problem = ownerProblem(request, stories.get(request.approval));
-    if (problem !== null) find("unrecorded", `approval ${request.approval}: ${problem}`);
+    const story = stories.get(request.approval);
+    const problem = ownerProblem(request, story);
+    if (problem === null) continue;
+    find("unrecorded")(`${placed(story)}approval ${request.approval}: ${problem}`);
   }
-  checkRuns(evidence, [...stories.values()], (what) => find("ran", what));
-  const states = readStates(evidence.sessions, (what) => find("taint", what));
-  checkTaint(evidence, records, states, (what) => find("taint", what));
+  checkRuns(evidence, [...stories.values()], find("ran"));
+  const states = readStates(evidence.sessions, find("taint"));
+  checkTaint(evidence, records, states, find("taint"));
   return { findings, records: records.length, states, counts };
 }
 
-/** The decisions by number, each with its approval and its result. */
-function tell(records: readonly LogRecord[], find: (what: string) => void): Map<number, Story> {
-  const stories = new Map<number, Story>();
-  for (const { at, seq, event } of records) {
-    if (event.type === "decision") {
-      stories.set(seq, { at, seq, decision: event, approval: null, result: null });
-      continue;
+/** The place of the decision, for the beginning of a finding. */
+const placed = (story: Story | undefined) => story === undefined ? "" : `${story.at}: `;
+
+/** Every decision is of a call that a client made, every answer of the owner one that the owner gave. */
+function checkMakers(
+  { calls, owner }: Evidence,
+  stories: ReadonlyMap<number, Story>,
+  find: (what: string) => void,
+): void {
+  const made = new Map(calls.map((call) => [`${call.session} ${call.call}`, call]));
+  for (const { at, seq, decision, approval } of stories.values()) {
+    const call = made.get(keyOf(decision));
+    if (call === undefined) find(`${at}: nobody made this call`);
+    else if (decision.tool !== call.tool || decision.arguments !== call.arguments) {
+      find(`${at}: has another tool or other arguments than its call`);
     }
-    if (event.type !== "approval" && event.type !== "result") continue;
-    const story = stories.get(Number(event.decision));
-    const of = story?.decision;
-    if (story === undefined || of?.session !== event.session || of?.call !== event.call) {
-      find(`${at}: belongs to no decision of its call`);
-    } else if (event.type === "approval") {
-      if (outcomeOf(story.decision) !== "ask") find(`${at}: nobody was asked`);
-      if (story.approval !== null || story.result !== null) find(`${at}: comes too late`);
-      story.approval = event;
-    } else {
-      if (!mayRun(story)) find(`${at}: a result of a call that was not let run`);
-      if (story.result !== null) find(`${at}: a second result`);
-      story.result = event;
-    }
+    const kind = { approved: "approve", refused: "refuse" }[String(approval?.event.answer)];
+    if (kind === undefined) continue;
+    const asked = owner.some((request) => request.kind === kind && request.approval === seq);
+    if (!asked) find(`${approval?.at}: the owner was never asked to ${kind} ${seq}`);
   }
-  return stories;
 }
 
-const outcomeOf = (event: Event) => String(object(event.outcome).outcome);
-
-/** Whether the records let the call run: allowed, or asked and approved. */
-function mayRun({ decision, approval }: Story): boolean {
-  if (outcomeOf(decision) === "allowed") return true;
-  return approval?.answer === "approved" && ["ask", "allowed"].includes(outcomeOf(approval));
+/** What is wrong with the frames of a call as frames, or null (contracts 2; specification 6). */
+function orderProblem({ answers }: CallSeen): string | null {
+  for (const [at, answer] of answers.entries()) {
+    const { v, kind, final } = object(answer);
+    const waits = bodyOf(answer).status === "pending_approval";
+    const isAnswer = v === 1 && (kind === "tool_response" || kind === "error");
+    const inPlace = waits ? at === 0 : at === answers.length - 1;
+    if (!isAnswer || final === waits || typeof final !== "boolean" || !inPlace) {
+      return `answer ${at + 1} of ${answers.length} is out of place: ${JSON.stringify(answer)}`;
+    }
+  }
+  return null;
 }
 
 /** Why `answer` is not in the log, or null. */
 function answerProblem(call: CallSeen, answer: unknown, story: Story | undefined): string | null {
   const body = bodyOf(answer);
   const words = wordsOf(body);
-  if (object(answer).kind === "error" || UNRECORDED.includes(words)) return null;
+  if (object(answer).kind === "error") {
+    // A request that was not complete in time is no call yet. Nothing else is wrong with those made here.
+    return body.code === "timeout" && story === undefined ? null : `told ${words}`;
+  }
+  if (words === "denied audit_unavailable") {
+    return story?.result ? `told ${words}, and ${story.result.at} is its result` : null;
+  }
   if (story === undefined) return `told ${words}, and there is no decision`;
   const { decision, approval, result } = story;
   if (decision.tool !== call.tool || decision.arguments !== call.arguments) {
-    return `${story.at}: has another tool or other arguments`;
+    return "has another tool or other arguments";
   }
   switch (body.status) {
     case "pending_approval":
       return outcomeOf(decision) === "ask" && body.approval === story.seq
         ? null
-        : `told to wait for ${body.approval}, and ${story.at} says ${outcomeOf(decision)}`;
+        : `told to wait for ${body.approval}, and record ${story.seq} says ${outcomeOf(decision)}`;
     case "denied": {
-      const { outcome } = approval ?? decision;
-      return object(outcome).reason === body.reason
+      const event = approval?.event ?? decision;
+      return reasonOf(event) === body.reason
         ? null
-        : `told ${words}, and the log says ${JSON.stringify(outcome)}`;
+        : `told ${words}, and the log says ${JSON.stringify(event.outcome)}`;
     }
-    case "result":
     case "failed":
-      return result === null
-        ? `told ${words}, and no result is recorded`
-        : contentProblem(body, result);
+      if (body.message === NOT_RECORDED) {
+        return mayRun(story) ? null : `told ${words}, and nothing let it run`;
+      }
+      if (body.message === TOO_MANY) {
+        const waited = outcomeOf(decision) === "ask" && approval === null && result === null;
+        return waited ? null : `told ${words}, and more than its ask is recorded`;
+      }
+      return contentProblem(body, result);
+    case "result":
+      return contentProblem(body, result);
     default:
       return `told ${JSON.stringify(answer)}`;
   }
 }
 
-function contentProblem(body: Readonly<Record<string, unknown>>, result: Event): string | null {
+function contentProblem(body: Body, result: LogRecord | null): string | null {
+  if (result === null) return `told ${wordsOf(body)}, and no result is recorded`;
+  const { at, event } = result;
   const content = new TextEncoder().encode(String(body.content ?? body.message));
-  const same = result.status === body.status && result.bytes === content.length &&
-    result.sha256 === createHash("sha256").update(content).digest("hex") &&
+  const same = event.status === body.status && event.bytes === content.length &&
+    event.sha256 === createHash("sha256").update(content).digest("hex") &&
     (body.status === "failed" ||
-      result.class === body.class && result.untrusted === body.untrusted &&
-        result.truncated === body.truncated);
-  return same ? null : `the result that is recorded is another: ${JSON.stringify(result)}`;
+      event.class === body.class && event.untrusted === body.untrusted &&
+        event.truncated === body.truncated);
+  return same ? null : `the result that ${at} has is another: ${JSON.stringify(event)}`;
 }
 
 /** Why what the owner was told is not in the log, or null. */
-function ownerProblem({ kind, answer }: OwnerSeen, story: Story | undefined): string | null {
-  if (answer === null || object(answer).kind === "error") return null;
-  const { approval } = story ?? {};
-  const outcome = bodyOf(answer).outcome;
-  if (JSON.stringify(outcome) === '{"outcome":"denied","reason":"audit_unavailable"}') return null;
-  if (approval === undefined || approval === null) return `${kind} was answered, and not recorded`;
-  const wanted = kind === "approve" ? "approved" : "refused";
-  if (approval.answer !== wanted) return `${kind} was answered, and ${approval.answer} recorded`;
-  if (kind === "refuse") return null;
-  return JSON.stringify(outcome) === JSON.stringify(approval.outcome)
+function ownerProblem(request: OwnerSeen, story: Story | undefined): string | null {
+  if (request.answer === null) return null;
+  const { kind } = object(request.answer);
+  const { code, outcome } = bodyOf(request.answer);
+  const approves = request.kind === "approve";
+  if (kind === "error") {
+    const known = code === "no_such_approval" || code === "audit_unavailable";
+    return known ? null : `told error ${code}`;
+  }
+  if (kind !== (approves ? "approve_result" : "ok")) return `${request.kind} was told ${kind}`;
+  const told = JSON.stringify(outcome);
+  if (told === '{"outcome":"denied","reason":"audit_unavailable"}') return null;
+  const recorded = story?.approval?.event;
+  if (recorded === undefined) return `${request.kind} was answered, and not recorded`;
+  if (recorded.answer !== (approves ? "approved" : "refused")) {
+    return `${request.kind} was answered, and ${recorded.answer} recorded`;
+  }
+  return !approves || told === JSON.stringify(recorded.outcome)
     ? null
-    : `told ${JSON.stringify(outcome)}, and another outcome is recorded`;
+    : `told ${told}, and another outcome is recorded`;
 }
 
 /** Every run has the records that let it, and no call ran twice. */
 function checkRuns(
-  { runs }: Evidence,
+  { runs, calls }: Evidence,
   stories: readonly Story[],
   find: (what: string) => void,
 ): void {
+  const made = new Map(calls.map((call) => [call.arguments, call]));
+  const decided = new Map(stories.map((story) => [String(story.decision.arguments), story]));
   const seen = new Set<string>();
-  for (const run of runs) {
-    const story = stories.find(({ decision }) => decision.arguments === run.arguments);
-    if (story === undefined || story.decision.tool !== run.tool || !mayRun(story)) {
-      find(`${run.tool} ${run.arguments} ran, and no record lets it`);
+  for (const { tool, arguments: args } of runs) {
+    const story = decided.get(args);
+    const ran = `${placed(story)}${tool} ${args} ran`;
+    const call = made.get(args);
+    if (call === undefined) find(`${ran}, and nobody called it`);
+    if (story === undefined || story.decision.tool !== tool || !mayRun(story)) {
+      find(`${ran}, and no record lets it`);
     }
-    if (seen.has(run.arguments)) find(`${run.tool} ${run.arguments} ran twice`);
-    seen.add(run.arguments);
+    // Whoever was told so may count on it, even where the record came to be on disk (contracts 5.10).
+    if (bodyOf(call?.answers.at(-1)).status === "denied") find(`${ran}, and its client was denied`);
+    if (seen.has(args)) find(`${ran} twice`);
+    seen.add(args);
   }
-  for (const { at, result, decision } of stories) {
-    if (result !== null && !seen.has(String(decision.arguments))) {
-      find(`${at}: has a result, and nothing ran`);
+  for (const { result, decision } of stories) {
+    if (result === null || neverBegan(result.event) || seen.has(String(decision.arguments))) {
+      continue;
     }
-  }
-}
-
-function readStates(directory: string, find: (what: string) => void): Map<string, State> {
-  const states = new Map<string, State>();
-  for (const name of namesIn(directory)) {
-    const [, session] = /^(.*)\.json$/.exec(name) ?? [];
-    if (session === undefined) continue;
-    const text = Deno.readTextFileSync(`${directory}/${name}`);
-    const [, taint, untrusted] =
-      /^\{"taint":"(private|secret)","untrusted":(true|false)\}$/.exec(text) ?? [];
-    if (taint === undefined) find(`${name}: is no state that a session can be in: ${text}`);
-    else states.set(session, { taint, untrusted: untrusted === "true" });
-  }
-  return states;
-}
-
-/** Nothing was lowered, and nothing was given out whose taint is not on disk. */
-function checkTaint(
-  { before, calls }: Evidence,
-  records: readonly LogRecord[],
-  states: ReadonlyMap<string, State>,
-  find: (what: string) => void,
-): void {
-  const reached = new Map<string, State>();
-  const rise = (session: string, taint: unknown, untrusted: unknown) => {
-    const { taint: old = "public", untrusted: was = false } = reached.get(session) ?? {};
-    const higher = height(taint) > height(old) ? String(taint) : old;
-    reached.set(session, { taint: higher, untrusted: was || untrusted === true });
-  };
-  for (const { at, event } of records) {
-    const session = String(event.session);
-    const { taint = "public", untrusted = false } = reached.get(session) ?? {};
-    if (event.type === "decision") {
-      // An unreadable state stands as the highest, and lasts only as long as it cannot be read.
-      if (object(event.outcome).reason === "state_unreadable") continue;
-      const lower = height(event.taint) < height(taint) || untrusted && event.untrusted !== true;
-      if (lower) find(`${at}: was decided on less than the session had seen`);
-    }
-    if (event.type === "result") {
-      if (height(event.taint_after) < height(taint)) find(`${at}: the taint went down`);
-      if (height(event.taint_after) < height(event.class)) find(`${at}: the taint did not rise`);
-      rise(session, event.taint_after, event.untrusted);
-    }
-  }
-  for (const { session, answers } of calls) {
-    const body = bodyOf(answers.at(-1));
-    if (body.status === "result") rise(session, body.class, body.untrusted);
-  }
-  for (const [session, { taint, untrusted }] of before) rise(session, taint, untrusted);
-  for (const [session, { taint, untrusted }] of reached) {
-    const state = states.get(session);
-    if (state === undefined) find(`${session}: has seen content, and has no state on disk`);
-    else if (height(state.taint) < height(taint) || untrusted && !state.untrusted) {
-      find(`${session}: has seen ${taint}, ${untrusted}, and on disk is ${JSON.stringify(state)}`);
-    }
+    find(`${result.at}: is a result, and nothing ran`);
   }
 }

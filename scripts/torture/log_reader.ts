@@ -8,6 +8,8 @@ import { createHash } from "node:crypto";
 export interface LogRecord {
   readonly at: string;
   readonly seq: number;
+  /** Of its line, without the newline. */
+  readonly hash: string;
   readonly event: Readonly<Record<string, unknown>> & { readonly type: string };
 }
 
@@ -23,7 +25,8 @@ const isHash = (value: unknown) => typeof value === "string" && /^[0-9a-f]{64}$/
 const isText = (value: unknown) => typeof value === "string" && value.isWellFormed();
 const isCount = (value: unknown) => Number.isSafeInteger(value) && Number(value) >= 0;
 const isFlag = (value: unknown) => typeof value === "boolean";
-const isOneOf = (...words: string[]) => (value: unknown) => words.includes(String(value));
+const isOneOf = (...words: string[]) => (value: unknown) =>
+  typeof value === "string" && words.includes(value);
 const isSession = (value: unknown) => typeof value === "string" && /^[a-z0-9-]{1,64}$/.test(value);
 const isCall = (value: unknown) => typeof value === "string" && /^[A-Za-z0-9_-]{1,64}$/.test(value);
 const isClass = isOneOf("public", "private", "secret");
@@ -118,7 +121,9 @@ function parse(line: Uint8Array): Parsed | null {
   if (JSON.stringify(value) !== text) return null;
   const isEvent = (event: unknown) => {
     if (typeof event !== "object" || event === null || !("type" in event)) return false;
-    const shape = EVENTS[String(event.type)];
+    const { type } = event;
+    if (typeof type !== "string" || !Object.hasOwn(EVENTS, type)) return false;
+    const shape = EVENTS[type];
     return shape !== undefined && hasShape(event, { type: isText, ...shape });
   };
   if (!hasShape(value, { seq: isCount, time: isTime, prev: isHash, event: isEvent })) return null;
@@ -153,28 +158,38 @@ function linesOf(directory: string, name: string): Line[] {
   return lines;
 }
 
-/** The names in `directory`, in order; none where it has not been made yet. */
-export function namesIn(directory: string): string[] {
+/**
+ * The names in `directory`, in order: none where it has not been made yet, null where it cannot be listed,
+ * such as a file in its place.
+ */
+export function namesIn(directory: string): string[] | null {
   try {
     return [...Deno.readDirSync(directory)].map(({ name }) => name).sort();
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
-    throw error;
+    return error instanceof Deno.errors.NotFound ? [] : null;
   }
 }
 
-/** The lines of a torn run as one piece, its inner newlines included. */
-function joined(lines: readonly Line[]): Uint8Array {
-  const pieces = lines.map(({ bytes }, at) =>
-    at < lines.length - 1 ? Uint8Array.of(...bytes, 0x0a) : bytes
-  );
-  const whole = new Uint8Array(pieces.reduce((size, piece) => size + piece.length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    whole.set(piece, at);
-    at += piece.length;
+/** Whether `path` is a regular file, or a link to one. Anything else is never opened: a FIFO would block. */
+export function isRegular(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
   }
-  return whole;
+}
+
+/** Whether `name` is a file of the log: a real date, and nothing else. */
+function isOfLog(name: string): boolean {
+  return /^.{10}\.jsonl$/.test(name) && isTime(`${name.slice(0, 10)}T00:00:00.000Z`);
+}
+
+/** Neighbouring lines of one file as one piece, their inner newlines included. */
+function joined(lines: readonly Line[]): Uint8Array {
+  const [first, last] = [lines[0]?.bytes, lines.at(-1)?.bytes];
+  if (first === undefined || last === undefined) return new Uint8Array();
+  const length = last.byteOffset + last.length - first.byteOffset;
+  return new Uint8Array(first.buffer, first.byteOffset, length);
 }
 
 /**
@@ -182,10 +197,16 @@ function joined(lines: readonly Line[]): Uint8Array {
  * problem.
  */
 export function readLog(directory: string, mayBeTorn: boolean): LogRead {
-  const names = namesIn(directory).filter((name) => /^\d{4}-\d\d-\d\d\.jsonl$/.test(name));
-  const files = names.map((name) => linesOf(directory, name)).filter(({ length }) => length > 0);
+  // First, since brokerd may be writing: read after the log it could lead it.
+  const head = readHead(directory);
   const records: LogRecord[] = [];
   const problems: string[] = [];
+  const names = namesIn(directory)?.filter(isOfLog);
+  if (names === undefined) return { records, problems: [`${directory}: cannot be listed`] };
+  const unread = names.filter((name) => !isRegular(`${directory}/${name}`));
+  problems.push(...unread.map((name) => `${name}:0: is no regular file`));
+  const files = names.filter((name) => !unread.includes(name))
+    .map((name) => linesOf(directory, name)).filter(({ length }) => length > 0);
   let seq = 0;
   let prev = ZEROS;
 
@@ -195,9 +216,10 @@ export function readLog(directory: string, mayBeTorn: boolean): LogRead {
     return follows;
   };
   const take = (line: Line, record: Parsed) => {
-    records.push({ at: line.at, seq: record.seq, event: record.event });
+    const hash = hashOf(line.bytes);
+    records.push({ at: line.at, seq: record.seq, hash, event: record.event });
     seq = record.seq + 1;
-    prev = hashOf(line.bytes);
+    prev = hash;
   };
 
   for (const [index, lines] of files.entries()) {
@@ -227,7 +249,8 @@ export function readLog(directory: string, mayBeTorn: boolean): LogRead {
       problems.push(`${first.at}: is torn`);
     }
   }
-  problems.push(...headProblems(directory, records, seq, prev));
+  const headed = head === null ? null : headProblem(head, records);
+  if (headed !== null) problems.push(headed);
   return { records, problems };
 }
 
@@ -238,26 +261,25 @@ function coversExactly(record: Parsed | null, torn: readonly Line[]): boolean {
   return record.event.torn_bytes === whole.length && record.event.torn_sha256 === hashOf(whole);
 }
 
-/** What `head.json` says against the log: it may lag, never lead. None, or one that nobody wrote whole, says nothing. */
-function headProblems(
-  directory: string,
-  records: readonly LogRecord[],
-  nextSeq: number,
-  prev: string,
-): string[] {
-  let text: string;
-  try {
-    text = Deno.readTextFileSync(`${directory}/head.json`);
-  } catch {
-    return [];
-  }
+interface Head {
+  readonly seq: number;
+  readonly hash: string;
+}
+
+/** What `head.json` says; null where there is none, or one that nobody wrote whole. */
+function readHead(directory: string): Head | null {
+  const path = `${directory}/head.json`;
+  if (!isRegular(path)) return null;
+  const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(Deno.readFileSync(path));
   const [, seq, hash] = /^\{"seq":(\d+),"hash":"([0-9a-f]{64})"\} *\n$/.exec(text) ?? [];
-  if (text.length !== HEAD_BYTES || seq === undefined) return [];
-  if (Number(seq) >= nextSeq) return [`head.json: names record ${seq}, and the log ends before it`];
-  if (Number(seq) === nextSeq - 1 && hash !== prev) {
-    return ["head.json: another hash than the log's"];
-  }
-  return records.some((record) => record.seq === Number(seq))
-    ? []
-    : [`head.json: names record ${seq}, which is not there`];
+  if (seq === undefined || hash === undefined || !isCount(Number(seq))) return null;
+  const head = { seq: Number(seq), hash };
+  return text === `${JSON.stringify(head).padEnd(HEAD_BYTES - 1)}\n` ? head : null;
+}
+
+/** What `head` says against the log, or null: it may lag, never lead. */
+function headProblem({ seq, hash }: Head, records: readonly LogRecord[]): string | null {
+  const record = records.find((record) => record.seq === seq);
+  if (record === undefined) return `head.json:1: names record ${seq}, and the log ends before it`;
+  return record.hash === hash ? null : `${record.at}: head.json has another hash of it`;
 }

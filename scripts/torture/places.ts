@@ -155,7 +155,6 @@ const descriptors: Part = async function* (_, every) {
       new Promise<null>((resolve) => setTimeout(resolve, 1000, null)),
     ]);
     watch.hit = early !== "result";
-    watch.check(true);
     for (const conn of idle) conn.close();
     await call;
     if (!await until(() => open() <= before)) {

@@ -1,382 +1,382 @@
-/** The checker of the torture harness: a whole story passes, and each thing that may be wrong is found. */
+/** The checker of the torture harness: a whole story passes, and what its clients cannot have been told is found. */
 import assert from "node:assert/strict";
-import { createHash } from "node:crypto";
 import {
-  type CallSeen,
-  check,
-  type Evidence,
-  type Finding,
-} from "../../scripts/torture/checker.ts";
+  ALLOWED,
+  answer,
+  approval,
+  ASK,
+  decision,
+  denied,
+  FILE,
+  hashOf,
+  NEXT,
+  result,
+  Scene,
+} from "../support/torture_scene.ts";
+import {
+  approved,
+  before,
+  blocked,
+  both,
+  called,
+  type Cases,
+  content,
+  DENIED,
+  error,
+  failed,
+  filed,
+  findEach,
+  framed,
+  logged,
+  NO_GRANT,
+  NOT_RECORDED,
+  owner,
+  passEach,
+  ran,
+  SECRET,
+  type Spoil,
+  spoilEvent,
+  state,
+  told,
+  TOO_MANY,
+} from "../support/torture_spoils.ts";
 
-const hashOf = (text: string | Uint8Array) => createHash("sha256").update(text).digest("hex");
-const ZEROS = "0".repeat(64);
-const FILE = "2026-12-01.jsonl";
-const NEXT = "2026-12-02.jsonl";
-
-type Json = Readonly<Record<string, unknown>>;
-
-const argumentsOf = (call: string) => JSON.stringify({ path: `/x/${call}` });
-
-function decision(session: string, call: string, outcome: Json, more: Json = {}): Json {
-  return {
-    ...{
-      type: "decision",
-      session,
-      call,
-      tool: "read_file",
-      arguments: argumentsOf(call),
-      outcome,
-    },
-    ...{ grant: "g", grant_sha256: hashOf("g"), taint: "private", untrusted: false, ...more },
-  };
-}
-
-function approval(session: string, call: string, seq: number, answer: string, outcome: Json): Json {
-  const by = answer === "expired" ? null : "bxctl";
-  return {
-    ...{ type: "approval", session, call, decision: seq, answer, by, post: null, reason: null },
-    outcome,
-  };
-}
-
-function result(
-  session: string,
-  call: string,
-  seq: number,
-  content: string,
-  more: Json = {},
-): Json {
-  return {
-    ...{ type: "result", session, call, decision: seq, status: "result", class: "private" },
-    ...{ untrusted: false, truncated: false, bytes: content.length, sha256: hashOf(content) },
-    ...{ taint_after: "private", ...more },
-  };
-}
-
-const ALLOWED = { outcome: "allowed" };
-const ASK = { outcome: "ask" };
-const denied = (reason: string) => ({ outcome: "denied", reason });
-const answer = (body: Json) => ({ v: 1, kind: "tool_response", final: true, body });
-
-/** A story in a temporary place, as it should be. A case spoils it before it is checked. */
-class Scene implements Disposable {
-  readonly root = Deno.makeTempDirSync({ prefix: "boxmaker-checker-" });
-  readonly audit = `${this.root}/audit`;
-  readonly sessions = `${this.root}/sessions`;
-  /** The log by file, an event a line. */
-  events: Record<string, Json[]> = {
-    [FILE]: [
-      decision("s1", "c0", denied("no_grant"), { grant: null, grant_sha256: null }),
-      decision("s1", "c1", ALLOWED),
-      result("s1", "c1", 1, "one"),
-      decision("s1", "c2", ASK),
-      approval("s1", "c2", 3, "approved", ASK),
-      result("s1", "c2", 3, "two"),
-    ],
-    [NEXT]: [
-      decision("s2", "c3", ASK),
-      approval("s2", "c3", 6, "refused", denied("approval_refused")),
-      decision("s2", "c4", ALLOWED),
-      result("s2", "c4", 8, "sad", {
-        ...{ status: "failed", class: "secret", untrusted: true, taint_after: "secret" },
-      }),
-      decision("s2", "c5", ASK, { taint: "secret", untrusted: true }),
-    ],
-  };
-  calls: CallSeen[] = [
-    this.call("s1", "c0", { status: "denied", reason: "no_grant" }),
-    this.call("s1", "c1", this.content("one")),
-    this.call(
-      "s1",
-      "c2",
-      { status: "pending_approval", approval: 3, expires: "x" },
-      this.content("two"),
-    ),
-    this.call("s2", "c3", { status: "denied", reason: "approval_refused" }),
-    this.call("s2", "c4", { status: "failed", message: "sad" }),
-    this.call("s2", "c5", { status: "pending_approval", approval: 10, expires: "x" }),
-    // What has no record: a writer that was latched, and a connection that ended.
-    this.call("s2", "c6", { status: "denied", reason: "audit_unavailable" }),
-    this.call("s2", "c7"),
-  ];
-  owner: Evidence["owner"] = [
-    { kind: "approve", approval: 3, answer: { kind: "approve_result", body: { outcome: ASK } } },
-    { kind: "refuse", approval: 6, answer: { kind: "ok", body: {} } },
-    { kind: "approve", approval: 10, answer: null },
-  ];
-  runs = ["c1", "c2", "c4"].map((call) => ({ tool: "read_file", arguments: argumentsOf(call) }));
-  states: Record<string, string> = {
-    s1: '{"taint":"private","untrusted":false}',
-    s2: '{"taint":"secret","untrusted":true}',
-  };
-  before: [string, { taint: string; untrusted: boolean }][] = [];
-  mayBeTorn = false;
-  /** Changes the text of a file, or what `head.json` says, before it is written. */
-  spoil: (texts: Record<string, string>) => void = () => {};
-
-  call(session: string, call: string, ...bodies: Json[]): CallSeen {
-    const answers = bodies.map(answer);
-    return { session, call, tool: "read_file", arguments: argumentsOf(call), answers };
-  }
-
-  content(content: string): Json {
-    return { status: "result", content, class: "private", untrusted: false, truncated: false };
-  }
-
-  check(): readonly Finding[] {
-    const texts: Record<string, string> = {};
-    let prev = ZEROS;
-    let seq = 0;
-    for (const [name, events] of Object.entries(this.events)) {
-      texts[name] = "";
-      for (const event of events) {
-        const line = JSON.stringify({ seq, time: "2026-12-01T10:00:00.000Z", prev, event });
-        texts[name] += `${line}\n`;
-        prev = hashOf(line);
-        seq += 1;
-      }
-    }
-    texts["head.json"] = `${JSON.stringify({ seq: seq - 1, hash: prev }).padEnd(127)}\n`;
-    this.spoil(texts);
-    for (const directory of [this.audit, this.sessions]) Deno.mkdirSync(directory);
-    for (const [name, text] of Object.entries(texts)) {
-      Deno.writeTextFileSync(`${this.audit}/${name}`, text);
-    }
-    for (const [session, text] of Object.entries(this.states)) {
-      Deno.writeTextFileSync(`${this.sessions}/${session}.json`, text);
-    }
-    const { audit, sessions, calls, owner, runs, mayBeTorn } = this;
-    const before = new Map(this.before);
-    return check({ audit, sessions, calls, owner, runs, before, mayBeTorn }).findings;
-  }
-
-  [Symbol.dispose](): void {
-    Deno.removeSync(this.root, { recursive: true });
-  }
-}
-
-/** The text of a file of `texts`. */
-const textOf = (texts: Record<string, string>, name: string) => texts[name] ?? "";
-
-function replaceIn(name: string, from: string | RegExp, to: string): (scene: Scene) => void {
-  return (scene) => {
-    scene.spoil = (texts) => {
-      const text = textOf(texts, name);
-      texts[name] = text.replace(from, to);
-      assert.notEqual(texts[name], text, "something was spoilt");
-    };
-  };
-}
-
-/** The event at `at` of the first file with `more` in it. */
-function spoilEvent(at: number, more: Json, name = FILE): (scene: Scene) => void {
-  return (scene) => {
-    const events = scene.events[name];
-    assert(events?.[at] !== undefined);
-    events[at] = { ...events[at], ...more };
-  };
-}
-
-/** The frames of the call `id` instead of its own. */
-function told(id: string, ...bodies: Json[]): (scene: Scene) => void {
-  return (scene) => {
-    scene.calls = scene.calls.map((seen) =>
-      seen.call === id ? { ...seen, answers: bodies.map(answer) } : seen
-    );
-  };
-}
-
-Deno.test("a whole story passes", () => {
+Deno.test("a whole story passes, and is counted", () => {
   using scene = new Scene();
-  assert.deepEqual(scene.check(), []);
-});
-
-const TORN = '{"seq":11,"time":"2026';
-
-function recovered(torn: string, covered = torn): (scene: Scene) => void {
-  return (scene) => {
-    scene.spoil = (texts) => {
-      const lines = textOf(texts, NEXT).trimEnd().split("\n");
-      const event = {
-        ...{ type: "recovery", torn_bytes: new TextEncoder().encode(covered).length },
-        torn_sha256: hashOf(covered),
-      };
-      const time = "2026-12-02T10:00:00.000Z";
-      const prev = hashOf(lines.at(-1) ?? "");
-      texts[NEXT] += `${torn}\n${JSON.stringify({ seq: 11, time, prev, event })}\n`;
-    };
-  };
-}
-
-const WELL: Readonly<Record<string, (scene: Scene) => void>> = {
-  "a torn end after a crash": (scene) => {
-    scene.mayBeTorn = true;
-    scene.spoil = (texts) => void (texts[NEXT] += TORN);
-  },
-  "a torn end that was recovered": recovered(TORN),
-  "torn lines that were recovered twice": recovered(`${TORN}\n{"seq`),
-  "no head.json, and one that is not whole": (scene) => {
-    scene.spoil = (texts) => void (texts["head.json"] = "{");
-  },
-  "a head.json that lags": (scene) => {
-    scene.spoil = (texts) => {
-      const line = textOf(texts, FILE).split("\n")[2] ?? "";
-      texts["head.json"] = `${JSON.stringify({ seq: 2, hash: hashOf(line) }).padEnd(127)}\n`;
-    };
-  },
-  "an empty file in between": (scene) => {
-    const { [FILE]: first = [], [NEXT]: second = [] } = scene.events;
-    scene.events = {
-      "2026-11-30.jsonl": [],
-      [FILE]: first,
-      "2026-12-01.jsonl.bak": [],
-      [NEXT]: second,
-    };
-  },
-};
-
-Deno.test("what a crash may leave passes too", async (t) => {
-  for (const [name, spoil] of Object.entries(WELL)) {
-    await t.step(name, () => {
-      using scene = new Scene();
-      spoil(scene);
-      assert.deepEqual(scene.check(), []);
-    });
-  }
-});
-
-const FOUND: Readonly<Record<Finding["kind"], Readonly<Record<string, (scene: Scene) => void>>>> = {
-  log: {
-    "a changed byte": replaceIn(FILE, '"c0"', '"cO"'),
-    "a line that is gone": replaceIn(FILE, /^.*\n/, ""),
-    "the first line of a day that is gone": replaceIn(NEXT, /^.*\n/, ""),
-    "a space": replaceIn(FILE, '{"seq":2,', '{"seq": 2,'),
-    "another key": replaceIn(FILE, '"untrusted":false}}', '"untrusted":false,"x":1}}'),
-    "a key in another place": replaceIn(
-      FILE,
-      '"taint":"private","untrusted":false',
-      '"untrusted":false,"taint":"private"',
-    ),
-    "a time that is none": replaceIn(FILE, "T10:00:00.000Z", "T24:00:00.000Z"),
-    "a seq that is skipped": replaceIn(NEXT, '{"seq":10,', '{"seq":11,'),
-    "an empty line": replaceIn(FILE, "\n", "\n\n"),
-    "an unknown event": spoilEvent(0, { type: "rumour" }),
-    "an unknown reason": spoilEvent(0, { outcome: denied("bad_mood") }),
-    "a torn end that no crash can have left": (scene) => {
-      scene.spoil = (texts) => void (texts[NEXT] += TORN);
-    },
-    "a torn end of an older file": (scene) => {
-      scene.mayBeTorn = true;
-      scene.spoil = (texts) => void (texts[FILE] += TORN);
-    },
-    "a recovery of something else": recovered(TORN, `${TORN} `),
-    "a recovery of nothing": (scene) => {
-      const event = { type: "recovery", torn_bytes: 0, torn_sha256: hashOf("") };
-      scene.events[NEXT]?.push(event);
-    },
-    "an accepted break": (scene) => {
-      scene.events[NEXT]?.push({ type: "accepted_break", file: NEXT, line: 1, last_good: ZEROS });
-    },
-    "a head that leads": replaceIn("head.json", '{"seq":10,', '{"seq":11,'),
-    "a head with another hash": replaceIn("head.json", /"hash":"...../, '"hash":"00000'),
-    "a result of no decision": spoilEvent(2, { decision: 0 }),
-    "a result of another call": spoilEvent(2, { call: "c2" }),
-    "a second result": (scene) => void scene.events[NEXT]?.push(result("s1", "c1", 1, "one")),
-    "a result of what was denied": (scene) =>
-      void scene.events[NEXT]?.push(result("s1", "c0", 0, "zero")),
-    "a result of what was refused": (scene) =>
-      void scene.events[NEXT]?.push(result("s2", "c3", 6, "three")),
-    "an approval where nobody was asked": (scene) =>
-      void scene.events[NEXT]?.push(approval("s1", "c1", 1, "approved", ALLOWED)),
-    "a second approval": (scene) =>
-      void scene.events[NEXT]?.push(approval("s1", "c2", 3, "approved", ALLOWED)),
-    "a second decision of a call": (scene) =>
-      void scene.events[NEXT]?.push(decision("s1", "c1", denied("no_grant"))),
-  },
-  unrecorded: {
-    "a denial without a record": (scene) =>
-      void scene.calls.push(scene.call("s3", "c9", { status: "denied", reason: "no_grant" })),
-    "another reason": told("c0", { status: "denied", reason: "grant_expired" }),
-    "a denial of what was allowed": told("c1", { status: "denied", reason: "no_grant" }),
-    "another content": told("c1", {
-      ...{ status: "result", content: "One", class: "private", untrusted: false, truncated: false },
-    }),
-    "another class": told("c1", {
-      ...{ status: "result", content: "one", class: "public", untrusted: false, truncated: false },
-    }),
-    "cut, and not said": spoilEvent(2, { truncated: true }),
-    "another message": told("c4", { status: "failed", message: "glad" }),
-    "a content without a result": told("c5", {
-      ...{ status: "result", content: "x", class: "private", untrusted: false, truncated: false },
-    }),
-    "another number to wait for": told("c5", {
-      ...{ status: "pending_approval", approval: 6, expires: "x" },
-    }),
-    "other arguments": spoilEvent(1, { arguments: "{}" }),
-    "another tool": spoilEvent(0, { tool: "shell" }),
-    "an approval that is not recorded": (scene) => {
-      const answer = { kind: "approve_result", body: { outcome: ASK } };
-      scene.owner = [{ kind: "approve", approval: 10, answer }];
-    },
-    "an approval with another outcome": (scene) => {
-      const answer = { kind: "approve_result", body: { outcome: denied("no_grant") } };
-      scene.owner = [{ kind: "approve", approval: 3, answer }];
-    },
-    "a refusal that is recorded as an approval": (scene) => {
-      scene.owner = [{ kind: "refuse", approval: 3, answer: { kind: "ok", body: {} } }];
-    },
-  },
-  ran: {
-    "a run of what was denied": (scene) =>
-      void scene.runs.push({ tool: "read_file", arguments: argumentsOf("c0") }),
-    "a run of what nobody approved": (scene) =>
-      void scene.runs.push({ tool: "read_file", arguments: argumentsOf("c5") }),
-    "a run of what was refused": (scene) =>
-      void scene.runs.push({ tool: "read_file", arguments: argumentsOf("c3") }),
-    "a run of no call": (scene) => void scene.runs.push({ tool: "read_file", arguments: "{}" }),
-    "a run of another tool": (scene) => {
-      scene.runs = scene.runs.map((run) => ({ ...run, tool: "shell" }));
-    },
-    "a call that ran twice": (scene) =>
-      void scene.runs.push({ tool: "read_file", arguments: argumentsOf("c1") }),
-    "a result of what never ran": (scene) => void scene.runs.pop(),
-  },
-  taint: {
-    "no state": (scene) => void delete scene.states.s1,
-    "a lower state": (scene) => {
-      scene.states.s2 = '{"taint":"private","untrusted":true}';
-    },
-    "a flag that is gone": (scene) => {
-      scene.states.s2 = '{"taint":"secret","untrusted":false}';
-    },
-    "a state below private": (scene) => {
-      scene.states.s1 = '{"taint":"public","untrusted":false}';
-    },
-    "a state that is damaged": (scene) => {
-      scene.states.s1 = '{"taint":"private"}';
-    },
-    "a state that was higher": (scene) => {
-      scene.before = [["s1", { taint: "secret", untrusted: false }]];
-    },
-    "a decision on less": spoilEvent(4, { taint: "private" }, NEXT),
-    "a taint that goes down": (scene) => {
-      scene.events[NEXT]?.push(decision("s2", "c8", ALLOWED, { taint: "secret", untrusted: true }));
-      scene.events[NEXT]?.push(result("s2", "c8", 11, "x"));
-      scene.runs.push({ tool: "read_file", arguments: argumentsOf("c8") });
-    },
-    "a taint that did not rise": spoilEvent(3, { taint_after: "private" }, NEXT),
-  },
-};
-
-for (const [kind, cases] of Object.entries(FOUND)) {
-  Deno.test(`what is wrong is found: ${kind}`, async (t) => {
-    for (const [name, spoil] of Object.entries(cases)) {
-      await t.step(name, () => {
-        using scene = new Scene();
-        spoil(scene);
-        const findings = scene.check();
-        assert(findings.some((finding) => finding.kind === kind), JSON.stringify(findings));
-      });
-    }
+  const { findings, records, states, counts } = scene.check();
+  assert.deepEqual(findings, []);
+  assert.equal(records, 11);
+  assert.deepEqual([...states], [["s1", { taint: "private", untrusted: false }], ["s2", SECRET]]);
+  assert.deepEqual(counts, {
+    "denied no_grant": 1,
+    "result": 2,
+    "denied approval_refused": 1,
+    "failed sad": 1,
+    "pending_approval": 1,
+    "denied audit_unavailable": 1,
+    "no answer": 1,
   });
-}
+});
+
+const WELL: Readonly<Record<string, Spoil>> = {
+  "a state that is being written": (scene) => {
+    scene.afterwards = () => Deno.writeTextFileSync(`${scene.sessions}/s1.json.tmp`, "{");
+  },
+  "a state higher than the log says": state("s1", '{"taint":"secret","untrusted":true}'),
+  "what is as it was before": both(before("s1", "private", false), before("s2", "secret", true)),
+  "a state that could not be read for once": both(
+    logged(decision("s1", "c8", denied("state_unreadable"), { ...NO_GRANT, ...SECRET })),
+    logged(decision("s1", "c9", denied("no_grant"), NO_GRANT)),
+    called("s1", "c8", { status: "denied", reason: "state_unreadable" }),
+    called("s1", "c9", { status: "denied", reason: "no_grant" }),
+  ),
+  "a run that never began": both(
+    logged(decision("s5", "c8", ALLOWED)),
+    logged(result("s5", "c8", 11, "no runner", { status: "failed", class: "public" })),
+    called("s5", "c8", failed("no runner")),
+  ),
+  "a result that could not be recorded": both(
+    logged(decision("s1", "c8", ALLOWED)),
+    ran("c8"),
+    called("s1", "c8", NOT_RECORDED),
+  ),
+  "one too many that waits": both(
+    logged(decision("s1", "c8", ASK)),
+    called("s1", "c8", TOO_MANY),
+  ),
+  "a decision that came to be on disk all the same": both(
+    logged(decision("s1", "c8", ALLOWED)),
+    called("s1", "c8", DENIED),
+  ),
+  "an approval that expired": both(
+    logged(decision("s1", "c8", ASK)),
+    logged(approval("s1", "c8", 11, "expired", denied("approval_expired"))),
+    called("s1", "c8", { status: "denied", reason: "approval_expired" }),
+    owner("approve", 11, error("no_such_approval")),
+  ),
+  "an approval that no longer helps": both(
+    logged(decision("s1", "c8", ASK)),
+    logged(approval("s1", "c8", 11, "approved", denied("no_grant"))),
+    called("s1", "c8", { status: "denied", reason: "no_grant" }),
+    owner("approve", 11, approved(denied("no_grant"))),
+  ),
+  "owners who are told that nothing can be recorded": both(
+    owner("approve", 10, approved(denied("audit_unavailable"))),
+    owner("refuse", 10, error("audit_unavailable")),
+  ),
+  "a connection that was too slow to make its call": both(
+    called("s3", "c9"),
+    framed("c9", error("timeout")),
+  ),
+  "text that is longer in bytes": both(
+    spoilEvent(2, { bytes: 6, sha256: hashOf("ö😀") }),
+    told("c1", content("ö😀")),
+  ),
+};
+
+Deno.test("what faults may leave of a story passes too", (t) => passEach(t, WELL));
+
+const UNRECORDED: Cases = {
+  "a denial without a record": [
+    "call c9: told denied no_grant, and there is no decision",
+    called("s3", "c9", { status: "denied", reason: "no_grant" }),
+  ],
+  "another reason": [
+    `${FILE}:1: call c0: told denied grant_expired, and the log`,
+    told("c0", { status: "denied", reason: "grant_expired" }),
+  ],
+  "a denial of what was allowed": [
+    `${FILE}:2: call c1: told denied no_grant, and the log`,
+    told("c1", { status: "denied", reason: "no_grant" }),
+  ],
+  "an expiry that is not recorded": [
+    `${NEXT}:5: call c5: told denied approval_expired, and the log`,
+    told("c5", { status: "denied", reason: "approval_expired" }),
+  ],
+  "a result of what was denied for want of a log": [
+    `${FILE}:2: call c1: told denied audit_unavailable, and ${FILE}:3 is its result`,
+    told("c1", DENIED),
+  ],
+  "another content": [
+    `call c1: the result that ${FILE}:3 has is another`,
+    told("c1", content("One")),
+  ],
+  "another class": [
+    `call c1: the result that ${FILE}:3 has is another`,
+    told("c1", content("one", { class: "public" })),
+  ],
+  "another trust": [
+    `call c1: the result that ${FILE}:3 has is another`,
+    told("c1", content("one", { untrusted: true })),
+  ],
+  "cut, and not said": [
+    `call c1: the result that ${FILE}:3 has is another`,
+    spoilEvent(2, { truncated: true }),
+  ],
+  "another size": [
+    `call c1: the result that ${FILE}:3 has is another`,
+    spoilEvent(2, { bytes: 4 }),
+  ],
+  "another message": [
+    `call c4: the result that ${NEXT}:4 has is another`,
+    told("c4", failed("glad")),
+  ],
+  "a failure for a result": [
+    `call c1: the result that ${FILE}:3 has is another`,
+    told("c1", failed("one")),
+  ],
+  "a content without a result": [
+    `${NEXT}:5: call c5: told result, and no result`,
+    told("c5", content("x")),
+  ],
+  "another number to wait for": [
+    `${NEXT}:5: call c5: told to wait for 6`,
+    told("c5", { status: "pending_approval", approval: 6, expires: "x" }),
+  ],
+  "told to wait where nobody was asked": [
+    `${FILE}:2: call c1: told to wait for 1, and record 1 says allowed`,
+    told("c1", { status: "pending_approval", approval: 1, expires: "x" }, content("one")),
+  ],
+  "other arguments": [
+    `${FILE}:2: call c1: has another tool or other arguments`,
+    spoilEvent(1, { arguments: "{}" }),
+  ],
+  "another tool": [
+    `${FILE}:1: call c0: has another tool or other arguments`,
+    spoilEvent(0, { tool: "shell" }),
+  ],
+  "a run that could not be recorded, nor its decision": [
+    "call c9: told failed the result could not be recorded, and there is no decision",
+    called("s3", "c9", NOT_RECORDED),
+  ],
+  "a run that could not be recorded, of what was denied": [
+    `${FILE}:1: call c0: told failed the result could not be recorded, and nothing`,
+    told("c0", NOT_RECORDED),
+  ],
+  "one too many without its ask": [
+    "call c9: told failed too many approvals are pending, and there is no decision",
+    called("s3", "c9", TOO_MANY),
+  ],
+  "one too many that was answered by the owner": [
+    `${NEXT}:1: call c3: told failed too many approvals are pending, and more`,
+    told("c3", TOO_MANY),
+  ],
+  "an error": ["call c7: told internal", framed("c7", error("internal"))],
+  "a call that was decided, and too slow": [
+    `${FILE}:2: call c1: told timeout`,
+    framed("c1", error("timeout")),
+  ],
+  "something that is no status": [`call c1: told {"v":1`, told("c1", { status: "maybe" })],
+  "a frame of another kind": [
+    "call c1: answer 1 of 1 is out of place",
+    framed("c1", { ...answer(content("one")), kind: "turn_event" }),
+  ],
+  "a last answer that does not say so": [
+    "call c1: answer 1 of 1 is out of place",
+    framed("c1", { ...answer(content("one")), final: false }),
+  ],
+  "a wait that says that it is the last": [
+    "call c5: answer 1 of 1 is out of place",
+    framed("c5", {
+      ...answer({ status: "pending_approval", approval: 10, expires: "x" }),
+      final: true,
+    }),
+  ],
+  "an answer after the last": [
+    "call c1: answer 1 of 2 is out of place",
+    told("c1", content("one"), content("one")),
+  ],
+  "an approval that is not recorded": [
+    `${NEXT}:5: approval 10: approve was answered, and not recorded`,
+    owner("approve", 10, approved(ASK)),
+  ],
+  "an approval of what was never decided": [
+    "approval 99: approve was answered, and not recorded",
+    owner("approve", 99, approved(ASK)),
+  ],
+  "an approval with another outcome": [
+    `${FILE}:4: approval 3: told {"outcome":"denied","reason":"no_grant"}, and another`,
+    owner("approve", 3, approved(denied("no_grant"))),
+  ],
+  "a refusal that is recorded as an approval": [
+    `${FILE}:4: approval 3: refuse was answered, and approved recorded`,
+    owner("refuse", 3, { kind: "ok", body: {} }),
+  ],
+  "a refusal that is not recorded": [
+    `${NEXT}:5: approval 10: refuse was answered, and not recorded`,
+    owner("refuse", 10, { kind: "ok", body: {} }),
+  ],
+  "an approval that is answered like a refusal": [
+    `${FILE}:4: approval 3: approve was told ok`,
+    owner("approve", 3, { kind: "ok", body: {} }),
+  ],
+  "an error for the owner": [
+    `${NEXT}:5: approval 10: told error internal`,
+    owner("approve", 10, error("internal")),
+  ],
+};
+
+const RAN: Cases = {
+  "a run of what was denied": [
+    `${FILE}:1: read_file {"path":"/x/c0"} ran, and no record`,
+    ran("c0"),
+  ],
+  "a run of what nobody approved": [
+    `${NEXT}:5: read_file {"path":"/x/c5"} ran, and no record`,
+    ran("c5"),
+  ],
+  "a run of what was refused": [
+    `${NEXT}:1: read_file {"path":"/x/c3"} ran, and no record`,
+    ran("c3"),
+  ],
+  "a run without a decision": [`read_file {"path":"/x/c7"} ran, and no record`, ran("c7")],
+  "a run of no call": [
+    `${NEXT}:6: read_file {"path":"/x/c9"} ran, and nobody called it`,
+    both(logged(decision("s9", "c9", ALLOWED)), ran("c9")),
+  ],
+  "a run of another tool": [`${FILE}:2: shell {"path":"/x/c1"} ran, and no record`, (scene) => {
+    scene.runs = scene.runs.map((run) => ({ ...run, tool: "shell" }));
+  }],
+  "a call that ran twice": [`${FILE}:2: read_file {"path":"/x/c1"} ran twice`, ran("c1")],
+  "a run whose client was told that nothing could be recorded": [
+    `${NEXT}:6: read_file {"path":"/x/c8"} ran, and its client was denied`,
+    both(logged(decision("s1", "c8", ALLOWED)), called("s1", "c8", DENIED), ran("c8")),
+  ],
+  "a trusted result of what never ran": [
+    `${FILE}:3: is a result, and nothing ran`,
+    (scene) => void scene.runs.shift(),
+  ],
+  "a result of what never ran": [
+    `${NEXT}:4: is a result, and nothing ran`,
+    (scene) => void scene.runs.pop(),
+  ],
+};
+
+const TAINT: Cases = {
+  "no state": ["s1.json:0: has seen content", (scene) => void delete scene.states.s1],
+  "no state that was there before": ["s9.json:0: has seen content", before("s9", "private", false)],
+  "no state of what was given out": [
+    "s3.json:0: has seen content",
+    called("s3", "c9", content("x")),
+  ],
+  "a lower state": ["s2.json:1: has reached", state("s2", '{"taint":"private","untrusted":true}')],
+  "a flag that is gone": [
+    "s2.json:1: has reached",
+    state("s2", '{"taint":"secret","untrusted":false}'),
+  ],
+  "a state lower than what was given out": [
+    's1.json:1: has reached {"taint":"secret"',
+    told("c1", content("one", { class: "secret" })),
+  ],
+  "a state lower than what was decided on": [
+    's1.json:1: has reached {"taint":"secret"',
+    both(
+      logged(decision("s1", "c8", ALLOWED, { taint: "secret" })),
+      called("s1", "c8"),
+    ),
+  ],
+  "a state below private": [
+    "s1.json:1: is no state",
+    state("s1", '{"taint":"public","untrusted":false}'),
+  ],
+  "a state that is damaged": ["s1.json:1: is no state", state("s1", '{"taint":"private"}')],
+  "a state with a key twice": [
+    "s1.json:1: is no state",
+    state("s1", '{"taint":"private","taint":"private","untrusted":false}'),
+  ],
+  "a state with a byte-order mark": [
+    "s1.json:1: is no state",
+    state("s1", '\ufeff{"taint":"private","untrusted":false}'),
+  ],
+  "a directory where a state was": [
+    "s1.json:0: is no session's",
+    blocked(({ sessions }) => `${sessions}/s1.json`),
+  ],
+  "a state of what is no session": [
+    "S_1.json:0: is no session's",
+    state("S_1", '{"taint":"private","untrusted":false}'),
+  ],
+  "a file in the place of the states": ["cannot be listed", filed(({ sessions }) => sessions)],
+  "a state that was higher": ["s1.json:1: has reached", before("s1", "secret", false)],
+  "a state that was untrusted": ["s1.json:1: has reached", before("s1", "private", true)],
+  "a decision on less": [
+    `${NEXT}:5: was decided on less`,
+    spoilEvent(4, { taint: "private" }, NEXT),
+  ],
+  "a decision on less than trust": [
+    `${NEXT}:5: was decided on less`,
+    spoilEvent(4, { untrusted: false }, NEXT),
+  ],
+  "a decision on less than a session starts with": [
+    `${FILE}:1: was decided on less`,
+    spoilEvent(0, { taint: "public" }),
+  ],
+  "a decision on less than another": [
+    `${FILE}:2: was decided on less`,
+    spoilEvent(0, { taint: "secret" }),
+  ],
+  "an unreadable state that is no reason for care": [
+    `${NEXT}:6: could not read the state`,
+    logged(decision("s1", "c8", denied("state_unreadable"), NO_GRANT)),
+  ],
+  "an unreadable state that is half a reason for care": [
+    `${NEXT}:6: could not read the state`,
+    logged(decision("s1", "c8", denied("state_unreadable"), { ...NO_GRANT, taint: "secret" })),
+  ],
+  "a taint that goes down": [
+    `${NEXT}:7: the taint went down`,
+    both(
+      logged(decision("s2", "c8", ALLOWED, SECRET), result("s2", "c8", 11, "x")),
+      called("s2", "c8"),
+      ran("c8"),
+    ),
+  ],
+  "a taint that did not rise": [
+    `${NEXT}:4: the taint did not rise`,
+    spoilEvent(3, { taint_after: "private" }, NEXT),
+  ],
+};
+
+Deno.test("an answer without its record is found", (t) => findEach(t, "unrecorded", UNRECORDED));
+Deno.test("a run without its record is found", (t) => findEach(t, "ran", RAN));
+Deno.test("a taint that was lowered or lost is found", (t) => findEach(t, "taint", TAINT));
