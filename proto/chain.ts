@@ -235,7 +235,8 @@ export class ChainVerifier {
   /** The log ends in a line without a newline. */
   #finishUnended(last: Entry, bytes: Uint8Array): void {
     const run = this.#run;
-    if (this.#failure === null && run !== null) {
+    // Once something has failed nothing waits.
+    if (run !== null) {
       // A whole Recovery that lacks only its newline is one.
       if (this.#recovers(last, run)) return this.#recover(last, run);
       if (run.parsed !== null || this.#breakProblem(last, run.first.at) === null) this.#settle();
@@ -258,7 +259,7 @@ export class ChainVerifier {
     const unended = this.#unended?.entry;
     this.#unended = null;
     this.#settle();
-    if (unended !== undefined && this.#failure === null) {
+    if (unended !== undefined) {
       this.#fail(unended.at, "the last line of an older file has no newline");
     }
   }
@@ -281,7 +282,6 @@ export class ChainVerifier {
 
   /** The run is the log's torn tail. */
   #tear(run: Run): void {
-    this.#run = null;
     this.#tornTail = run.first.at;
     this.#torn = { bytes: run.bytes, sha256: this.#hashOf(run) };
   }
@@ -419,6 +419,7 @@ export class ChainVerifier {
     this.#fail(at, `head: the log ends before record ${missing.seq}`);
   }
 
+  /** Of several failures the first one stays. */
   #fail(at: Location, what: string): void {
     this.#failure ??= { ...at, what };
   }

@@ -227,3 +227,53 @@ Deno.test("end tells a writer where to go on", { permissions: "none" }, () => {
   assert.equal(end.lastLine, broken.head);
   assert.equal(end.torn, null);
 });
+
+Deno.test("head.json without any file fails at its own first line", { permissions: "none" }, () => {
+  const head = { seq: 0, hash: ZERO_HASH };
+  assert.deepEqual(verify([], { head, expected: null }).failure, {
+    ...{ file: "head.json", line: 1 },
+    what: "head: the log ends before record 0",
+  });
+});
+
+Deno.test("before a file that cannot be read nothing is torn, and no line accepts it", {
+  permissions: "none",
+}, () => {
+  const name = "2026-12-02.jsonl";
+  const good = () => log().add(decision("denied"));
+  const accepts = good();
+  accepts.add(acceptedBreak({ file: name, line: 0 }, accepts.head)).unended();
+  const torn = good().raw(utf8("torn"));
+  for (const builder of [torn, good().raw(utf8("torn")).unended(), accepts]) {
+    const verifier = new ChainVerifier();
+    verifier.file(DAY);
+    const [{ lines, ended } = assert.fail()] = builder.lines();
+    for (const [at, line] of lines.entries()) verifier.line(line, ended || at < lines.length - 1);
+    verifier.unreadable(name, "is not a regular file");
+    const { records, failure } = verifier.finish();
+    assert.deepEqual([records, failure?.file, failure?.line], [1, name, 0]);
+    const { torn, unended } = verifier.end();
+    assert.deepEqual([torn, unended], [null, false]);
+  }
+});
+
+Deno.test("a break in its right place that lacks only its newline is no torn tail", {
+  permissions: "none",
+}, () => {
+  const builder = log().add(decision("denied"));
+  builder.add(acceptedBreak({ file: DAY, line: 2 }, builder.head)).unended();
+  const report = verify(builder.files());
+  assert.deepEqual([report.failure, report.torn_tail, report.records], [null, null, 2]);
+  assert.deepEqual(report.accepted_breaks, [{ file: DAY, line: 2 }]);
+  // One that names another line is torn, as any other record without its newline.
+  const other = log().add(decision("denied"));
+  other.add(acceptedBreak({ file: DAY, line: 1 }, other.head)).unended();
+  assert.deepEqual(verify(other.files()).torn_tail, { file: DAY, line: 2 });
+});
+
+Deno.test("of two failures in one file the first one is told", { permissions: "none" }, () => {
+  const older = log().raw(utf8("{")).add(decision("denied")).unended();
+  const report = verify(older.file("2026-12-02.jsonl").add(decision("denied")).files());
+  assert.deepEqual([report.failure?.file, report.failure?.line], [DAY, 1]);
+  assert.equal(report.failure?.what, "does not parse as an audit record");
+});

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import * as z from "zod";
-import { formatExact, parseExact, parseStrict } from "../../proto/json.ts";
-import { text, u64 } from "../../proto/text.ts";
+import { formatExact, hasMoreMarks, parseExact, parseStrict } from "../../proto/json.ts";
+import { text, u64, utf8 } from "../../proto/text.ts";
 
 const MIB = 1024 * 1024;
 
@@ -229,3 +229,33 @@ for (const [what, json] of Object.entries(OTHER_FORMS)) {
     assert.equal(parseExact(Pair, json), null);
   });
 }
+
+/** The brackets and commas of each text that stand outside of its strings. */
+const MARKS: Readonly<Record<string, number>> = {
+  "1": 0,
+  ",": 1,
+  "[]": 1,
+  "[[],{}]": 4,
+  '{"a":[1,2,3],"b":{}}': 6,
+  '"[,{"': 0,
+  '["[,{"]': 1,
+  '["\\"[,{",1]': 2,
+  '["\\\\",1]': 2,
+  '["\\\\\\"[",1]': 2,
+  '["a\\n,",",",[]]': 4,
+  '["é,😀[",{}]': 3,
+  '["\\u005b,",1]': 2,
+};
+
+Deno.test("brackets and commas are counted outside of strings", { permissions: "none" }, () => {
+  for (const [json, marks] of Object.entries(MARKS)) {
+    assert.equal(hasMoreMarks(utf8(json), marks), false, json);
+    assert.equal(hasMoreMarks(utf8(json), marks - 1), true, json);
+  }
+  fc.assert(fc.property(fc.json(), (json) => {
+    const outside = json.replace(/"(?:[^"\\]|\\.)*"/g, "");
+    const marks = outside.replace(/[^[{,]/g, "").length;
+    assert.equal(hasMoreMarks(utf8(json), marks), false);
+    assert.equal(hasMoreMarks(utf8(json), marks - 1), true);
+  }));
+});

@@ -113,9 +113,5 @@ Deno.test("a long line in many small pieces is whole", { permissions: "none" }, 
   const count = 100_000;
   for (let n = 0; n < count; n += 1) assert.deepEqual([...splitter.push(piece)], []);
   const [line] = splitter.push(new Uint8Array([NEWLINE]));
-  assert.equal(line?.bytes.length, count * piece.length);
-  assert.equal(
-    shown([{ bytes: line?.bytes.slice(-14) ?? piece, ended: false }])[0],
-    "01234560123456",
-  );
+  assert.equal(new TextDecoder().decode(line?.bytes), "0123456".repeat(count));
 });
