@@ -8,7 +8,7 @@ export const MAX_URL_BYTES = 2048;
 
 const LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 /** A last label that makes URL readers take the host for an IPv4 address. */
-const IP_LABEL = /^([0-9]+|0x[0-9a-f]*)$/;
+const IP_ENDING = /\.([0-9]+|0x[0-9a-f]*)$/;
 // No URL parser of the runtime: it trims, decodes, lowercases and turns \ into /.
 const URL_FORM = /^https:\/\/([a-z0-9.-]+)(?::443)?(?:\/[\x21-\x7e]*)?$/;
 
@@ -16,12 +16,11 @@ const URL_FORM = /^https:\/\/([a-z0-9.-]+)(?::443)?(?:\/[\x21-\x7e]*)?$/;
 export function hostProblem(host: string): string | null {
   if (host.length > MAX_HOST_BYTES) return `is longer than ${MAX_HOST_BYTES} bytes`;
   const labels = host.split(".");
-  const last = labels.at(-1);
-  if (last === undefined || labels.length < 2) return "needs at least two labels, as example.com";
+  if (labels.length < 2) return "needs at least two labels, as example.com";
   if (!labels.every((label) => LABEL.test(label))) {
     return "has a label that is not 1 to 63 of a-z, 0-9 and - (not at its ends)";
   }
-  if (IP_LABEL.test(last)) return "is an IP address in disguise: its last label is a number";
+  if (IP_ENDING.test(host)) return "is an IP address in disguise: its last label is a number";
   return null;
 }
 

@@ -26,9 +26,7 @@ export function isInside(directory: string, path: string): boolean {
 export function longestContaining(directories: readonly string[], path: string): string | null {
   let longest: string | null = null;
   for (const directory of directories) {
-    if (isInside(directory, path) && directory.length >= (longest?.length ?? 0)) {
-      longest = directory;
-    }
+    if (isInside(directory, path) && directory.length > (longest ?? "").length) longest = directory;
   }
   return longest;
 }

@@ -172,9 +172,9 @@ function match(
     const tainted = isAbove(taint, grant.max_taint);
     if (!expired && !tainted) {
       if (chosen === null || goesBefore(grant, chosen.grant)) chosen = covered;
-    } else if (expired && !tainted) {
+    } else if (!tainted) {
       onlyExpired = true;
-    } else if (tainted && !expired) {
+    } else if (!expired) {
       onlyTainted = true;
     }
   }

@@ -25,7 +25,7 @@ class SealedRunSpec {
 
   constructor(key: symbol, fields: Fields) {
     if (key !== KEY) throw new TypeError("only the runner makes a RunSpec");
-    this.#fields = Object.freeze(fields);
+    this.#fields = fields;
     Object.freeze(this);
   }
 

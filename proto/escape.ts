@@ -35,9 +35,7 @@ function decodeHosts(value: string): string {
     // What stands right before a host must not hide it.
     const start = ENCODED_LABEL.test(host) ? 0 : host.search(/xn--/i);
     if (start < 0 || host.length > MAX_HOST_LENGTH) return written;
-    const name = host.slice(start).toLowerCase();
-    const decoded = domainToUnicode(name);
-    return decoded === "" || decoded === name ? written : `${written} (${decoded})`;
+    return `${written} (${domainToUnicode(host.slice(start))})`;
   });
 }
 

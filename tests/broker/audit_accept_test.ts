@@ -189,6 +189,17 @@ Deno.test("head.json is synced for a break of its own, this once", () => {
   assert(!bench.files.done.includes("sync head.json"));
 });
 
+Deno.test("a break is accepted only after all that it chains from is synced", () => {
+  using bench = threeDays();
+  change(bench, NEWEST, 2);
+  bench.open(true);
+  const directory = bench.directory.slice(bench.directory.lastIndexOf("/") + 1);
+  assert.deepEqual(bench.files.done.map((one) => one.replace(directory, "audit")).slice(0, 6), [
+    ...[`sync ${NEWEST}`, "syncDirectory audit"],
+    ...[`openAppend ${NEWEST}`, `write ${NEWEST}`, `sync ${NEWEST}`, "syncDirectory audit"],
+  ]);
+});
+
 Deno.test("for a failure of head.json a torn tail is recovered first, and the break follows", () => {
   for (const torn of ['{"seq":13', "garbage\nmore"]) {
     using bench = threeDays();

@@ -93,6 +93,12 @@ Deno.test("an encoded host is followed by its decoded form wherever it stands", 
     '"https:\\u002f/x.x\\u006E--bcher-kva.org:443/"':
       '"https:\\u002f/x.x\\u006E--bcher-kva.org (x.bücher.org):443/"',
     '"https://x\\u002exn--bcher-kva.org/"': '"https://x\\u002exn--bcher-kva.org (x.bücher.org)/"',
+    '"https://\\u0058\\u004e--bcher-kva.org/"':
+      '"https://\\u0058\\u004e--bcher-kva.org (bücher.org)/"',
+    // Letters right before it do not hide it; whole labels before it belong to it.
+    "axn--bcher-kva.org": "axn--bcher-kva.org (bücher.org)",
+    "AXN--BCHER-KVA.ORG": "AXN--BCHER-KVA.ORG (bücher.org)",
+    "www.XN--MNCHEN-3YA.DE": "www.XN--MNCHEN-3YA.DE (www.münchen.de)",
     "xn-- is no host": "xn-- (xn-\ufffd) is no host",
     "example.com": "example.com",
     [`xn--${"a".repeat(300)}.de`]: `xn--${"a".repeat(300)}.de`,
@@ -101,6 +107,14 @@ Deno.test("an encoded host is followed by its decoded form wherever it stands", 
     assert.equal(display(text), shown);
     assert.equal(displayProse(text), shown);
   }
+});
+
+Deno.test("a host of 253 characters is the longest that is decoded", pure, () => {
+  const longest = `${`${"a".repeat(61)}.`.repeat(3)}${"b".repeat(49)}.xn--mnchen-3ya.de`;
+  assert.equal(longest.length, 253);
+  const decoded = longest.replace("xn--mnchen-3ya", "münchen");
+  assert.equal(display(longest), `${longest} (${decoded})`);
+  assert.equal(display(`c${longest}`), `c${longest}`);
 });
 
 Deno.test("a decoded host is escaped like everything else", pure, () => {
