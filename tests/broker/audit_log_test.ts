@@ -176,6 +176,34 @@ Deno.test("a head.json that cannot be written is said once, and records go on", 
   Deno.removeSync(outside);
 });
 
+Deno.test("only the newest file stays open, over a change of day and after a failure too", () => {
+  using bench = new AuditBench();
+  const audit = bench.open();
+  for (let day = 0; day < 3; day += 1) {
+    assert.notEqual(audit.append(event(day)), null);
+    assert.equal(bench.files.open, 1);
+    bench.now += DAY_MS;
+  }
+  for (const what of ["write", "openAppend", "list", "openRead"]) {
+    bench.files.fault = (done) =>
+      done.what === what || done.what === "write" && done.name !== "head.json" ? diskFull() : null;
+    assert.equal(audit.append(event(3)), null, what);
+    bench.files.fault = () => null;
+    assert.notEqual(audit.append(event(3)), null, what);
+    assert.equal(bench.files.open, 1, what);
+    bench.now += DAY_MS;
+  }
+});
+
+Deno.test("a head.json that cannot be written from the first record on is said", () => {
+  using bench = new AuditBench();
+  const audit = bench.open();
+  bench.files.fault = ({ what, name }) =>
+    what === "openUpdate" && name === "head.json" ? ioError() : null;
+  assert.equal(audit.append(event(0)), 0);
+  assert.equal(bench.said.filter((line) => line.startsWith("audit: head.json")).length, 1);
+});
+
 Deno.test("a head.json that was longer, or written short, is whole again after the next record", () => {
   using bench = new AuditBench();
   bench.write("head.json", "x".repeat(1000));
