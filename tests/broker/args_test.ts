@@ -122,11 +122,11 @@ pure("command and content are taken as they are", () => {
   }
 });
 
-pure("what no tool's arguments have is refused unread, and in a string it is content", () => {
+pure("more brackets than any arguments have are refused, and in a string they are content", () => {
   const brackets = "[".repeat(500_000);
   const write = (content: string) => `{"path":"/n/a","content":${content}}`;
   const invalid = { outcome: "denied", reason: "invalid_arguments" };
-  // Valid JSON, of the wrong type: reading all of it would take a second.
+  // Valid JSON, of the wrong type. That it is not read saves a second, which no test can show.
   assert.deepEqual(outcomeOf("write_file", write(brackets + "]".repeat(500_000))), invalid);
   assert.deepEqual(outcomeOf("write_file", write(`"${brackets}{,"`)), { outcome: "allowed" });
   assert.deepEqual(outcomeOf("write_file", write('"\\"[,{\\\\"')), { outcome: "allowed" });
