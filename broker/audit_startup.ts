@@ -33,6 +33,8 @@ export type Opened =
   | { readonly status: "broken"; readonly failure: ChainFailure }
   | { readonly status: "nothing_to_accept" };
 
+type Open = Extract<Opened, { status: "open" }>;
+
 /** A sync that failed: what is on disk is not known, and only a restart can tell (contracts 5.3). */
 export class SyncFailed extends Error {}
 
@@ -64,7 +66,7 @@ export function openLog(
 }
 
 /** Ends a torn tail with a `Recovery`, or a whole last line with the newline that it lacks. */
-function recover(files: Files, directory: string, now: Timestamp, found: Inspection): Opened {
+function recover(files: Files, directory: string, now: Timestamp, found: Inspection): Open {
   const { report, end, newest } = found;
   const newline = end.unended ? "\n" : "";
   let position: Position = { nextSeq: report.next_seq, prev: end.lastGood, newest };
@@ -111,7 +113,6 @@ function acceptHead(
   failure: ChainFailure,
 ): Opened {
   const recovered = recover(files, directory, now, found);
-  if (recovered.status !== "open") return recovered;
   const { position } = recovered;
   const file = found.end.last?.file ?? found.newest ?? auditFileName(now);
   const recoveryLines = recovered.recovered === null ? 0 : 1;

@@ -97,6 +97,7 @@ export function readGrant(file: string, bytes: Uint8Array): LoadedGrant | GrantP
 /** A value of the owner's in a message, short enough to read. */
 function quote(value: string): string {
   const most = 200;
-  const shown = JSON.stringify([...value].slice(0, most).join(""));
-  return value.length <= most ? shown : `${shown} (of ${value.length} characters)`;
+  const characters = [...value];
+  const shown = JSON.stringify(characters.slice(0, most).join(""));
+  return characters.length <= most ? shown : `${shown} (of ${characters.length} characters)`;
 }

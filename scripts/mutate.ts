@@ -88,10 +88,10 @@ async function main(args: string[]): Promise<number> {
   const part = shard(values.shard);
   const note = (line: string) => json ? undefined : console.log(line);
 
-  using stand = new Stand(PROJECT);
   using ending = new Ending();
-  ending.asked.then((status) => {
-    stand[Symbol.dispose]();
+  using stand = new Stand(PROJECT);
+  ending.asked.then(async (status) => {
+    await stand.abandon();
     Deno.exit(status);
   });
   const mutants = await chosen(stand.copy, files, only, part);

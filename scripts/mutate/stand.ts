@@ -26,6 +26,7 @@ export class Stand implements Disposable {
   /** The copy's folder. */
   readonly copy = `${this.#directory}/project`;
   #child: Deno.ChildProcess | null = null;
+  #abandoned = false;
 
   readonly #leastPatience: number;
 
@@ -77,10 +78,19 @@ export class Stand implements Disposable {
     }, patience);
     const { success } = await child.status;
     clearTimeout(timer);
+    if (this.#abandoned) return await new Promise(() => {});
     this.#stop();
     this.#child = null;
     if (late) return "timeout";
     return success ? "survived" : "killed";
+  }
+
+  /** Ends whatever runs, and takes the copy away. What waits for a result gets none. */
+  async abandon(): Promise<void> {
+    this.#abandoned = true;
+    this.#stop();
+    await this.#child?.status;
+    this[Symbol.dispose]();
   }
 
   #stop(): void {

@@ -198,6 +198,7 @@ Deno.test("a break is accepted only after all that it chains from is synced", ()
     ...[`sync ${NEWEST}`, "syncDirectory audit"],
     ...[`openAppend ${NEWEST}`, `write ${NEWEST}`, `sync ${NEWEST}`, "syncDirectory audit"],
   ]);
+  assert.equal(bench.files.open, 1, "the one that records go to");
 });
 
 Deno.test("for a failure of head.json a torn tail is recovered first, and the break follows", () => {
@@ -234,9 +235,12 @@ Deno.test("where chain and head.json both fail, one break accepts both", () => {
 Deno.test("the break's seq follows the lines there are, or head.json where that knows of more", () => {
   const most = Number.MAX_SAFE_INTEGER;
   // The last verified one is 11, and three lines stand after it.
-  for (
-    const [head, seq] of [[0, 15], [11, 15], [14, 15], [15, 16], [99, 100], [most, 15]] as const
-  ) {
+  const cases = [
+    ...[[0, 15], [11, 15], [14, 15], [15, 16], [99, 100]] as const,
+    // The record after the break needs a number too.
+    ...[[most - 2, most - 1], [most - 1, 15], [most, 15]] as const,
+  ];
+  for (const [head, seq] of cases) {
     using bench = threeDays();
     bench.write("head.json", encodeHead({ seq: head, hash: hashOf(bench, OLDEST, 1) }));
     change(bench, NEWEST, 2);
@@ -245,6 +249,24 @@ Deno.test("the break's seq follows the lines there are, or head.json where that 
     assert.deepEqual([record?.event.type, record?.seq], ["accepted_break", seq], `head ${head}`);
     checkWhole(bench, 1);
   }
+});
+
+Deno.test("a head.json without a record is accepted in the newest file, though it is an old one", () => {
+  using bench = new AuditBench();
+  for (const name of [OLDEST, OLDER]) bench.write(name, "");
+  bench.write("head.json", encodeHead({ seq: 3, hash: ZERO_HASH }));
+  bench.open(true);
+  assert.deepEqual(bench.report().accepted_breaks, [{ file: OLDER, line: 1 }]);
+  checkWhole(bench, 1);
+});
+
+Deno.test("where no file of the log is left, records go on right after the break", () => {
+  using bench = new AuditBench();
+  bench.write("head.json", encodeHead({ seq: 3, hash: ZERO_HASH }));
+  const audit = bench.open(true);
+  assert.equal(audit.append(event(0)), 1);
+  assert.equal(bench.lines(NEWEST).length, 2);
+  checkWhole(bench, 1);
 });
 
 Deno.test("a failure after an accepted break is a new one, and can be accepted too", () => {

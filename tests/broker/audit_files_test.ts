@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { inspect, type Inspection, readHead } from "../../broker/audit_files.ts";
 import { type Files, type OpenFile, realFiles } from "../../broker/files.ts";
-import { type Anchor, encodeHead, encodeRecord, parseRecord } from "../../proto/audit.ts";
+import { type Anchor, encodeRecord, parseRecord } from "../../proto/audit.ts";
 import type { ResumePoint } from "../../proto/chain.ts";
 import { sha256, ZERO_HASH } from "../../proto/ids.ts";
 import { utf8 } from "../../proto/text.ts";
@@ -83,6 +83,8 @@ Deno.test("a bad last line of the file before is named by its line, with the rea
     for (const how of [WHOLE, RESUMED]) {
       assert.deepEqual(look(bench, how).report.failure, { file: OLDER, line, what });
     }
+    // Where what accepts it may go on: after a record that was read, though not trusted.
+    assert.equal(look(bench).report.next_seq, line === 6 ? 0 : 10);
   }
   // An empty line is one too.
   using bench = threeDays();
@@ -104,6 +106,18 @@ Deno.test("only the newest file and the last line of the one before it are read"
   assert.equal(found.newest, "2026-12-02.jsonl");
 });
 
+Deno.test("of a long file before the newest no more is read than holds its last line", () => {
+  using bench = threeDays();
+  bench.write(OLDER, `${"x\n".repeat(2_000_000)}${bench.lines(OLDER).at(-1)}\n`);
+  let reads = 0;
+  bench.files.fault = ({ what, name }) => {
+    if (what === "read" && name === OLDER) reads += 1;
+    return null;
+  };
+  assert.equal(place(look(bench)), null);
+  assert.equal(reads, 1);
+});
+
 Deno.test("what the caller knows is looked for as far back as needed", () => {
   using bench = threeDays();
   const anchor = (name: string, line: number, seq: number): Anchor => ({
@@ -117,6 +131,9 @@ Deno.test("what the caller knows is looked for as far back as needed", () => {
     wrong.map((expected) => place(look(bench, { ...RESUMED, expected }))),
     [`${NEWEST}:1`, `${OLDER}:5`, `${OLDER}:4`],
   );
+  // The right hash under another number is not what stands there.
+  const { hash } = anchor(OLDER, 5, 9);
+  assert.equal(place(look(bench, { ...RESUMED, expected: { seq: 3, hash } })), `${OLDEST}:4`);
   // A failure further back is found only by the one that is looked for beyond it.
   bench.write(OLDEST, "{\n");
   assert.deepEqual(
@@ -137,7 +154,7 @@ Deno.test("a file of the log that is none, or cannot be opened, is a failure wit
       what: "cannot be read: input/output error",
     });
     assert.deepEqual([found.head, found.newest, found.report.anchored], [head, NEWEST, 14]);
-    assert.equal(found.end.last, null);
+    assert.deepEqual([found.report.next_seq, found.end.last], [0, null], "nothing was read");
   }
   bench.files.fault = () => null;
   Deno.removeSync(bench.path(OLDER));
@@ -148,7 +165,10 @@ Deno.test("a file of the log that is none, or cannot be opened, is a failure wit
   });
   Deno.removeSync(bench.path(OLDER));
   Deno.symlinkSync("gone", bench.path(OLDER));
-  assert.equal(place(look(bench)), `${OLDER}:0`);
+  assert.deepEqual(look(bench).report.failure, {
+    ...{ file: OLDER, line: 0 },
+    what: "is not a regular file",
+  }, "a link to nothing");
 });
 
 Deno.test("a file that shrinks or fails while it is read is no whole log, and is closed", () => {
@@ -165,6 +185,14 @@ Deno.test("a file that shrinks or fails while it is read is no whole log, and is
     openRead: (path) => ({ ...realFiles.openRead(path), read: () => 0 }),
   };
   assert.throws(() => inspect(shrunk, bench.directory, RESUMED), /shrank while it was read/);
+  const emptied: Files = {
+    ...realFiles,
+    openRead(path) {
+      const file = realFiles.openRead(path);
+      return { ...file, stat: () => ({ ...file.stat(), size: 0 }) };
+    },
+  };
+  assert.throws(() => inspect(emptied, bench.directory, RESUMED), /the file is empty/);
 });
 
 Deno.test("head.json is read where it is exactly what brokerd writes, and is else no head", () => {
@@ -202,28 +230,28 @@ Deno.test("each log of the vectors is read as it stands, whole and from its newe
 });
 
 Deno.test("lines longer than what is read at once are whole, however little a read gives", () => {
-  using bench = new AuditBench();
-  let prev = ZERO_HASH;
-  let seq = 0;
-  for (const name of [OLDER, NEWEST]) {
-    const lines: string[] = [];
-    for (const size of [10, 1024 * 1024, 2_500_000, 20]) {
-      const time = `${name.slice(0, 10)}T10:00:00.000Z`;
-      const record = { seq, time, prev, event: { ...event(seq), arguments: "x".repeat(size) } };
-      const line = encodeRecord(record);
-      lines.push(new TextDecoder().decode(line));
-      prev = sha256(line);
-      seq += 1;
-      // Each of them is the last line of its file once.
+  for (const last of [10, 1024 * 1024 - 1, 1024 * 1024, 2_500_000]) {
+    using bench = new AuditBench();
+    let prev = ZERO_HASH;
+    let seq = 0;
+    for (const [name, sizes] of [[OLDER, [30, last]], [NEWEST, [30, 2_500_000, 40]]] as const) {
+      const lines: string[] = [];
+      for (const size of sizes) {
+        const time = `${name.slice(0, 10)}T10:00:00.000Z`;
+        const record = { seq, time, prev, event: { ...event(seq), arguments: "x".repeat(size) } };
+        const line = encodeRecord(record);
+        lines.push(new TextDecoder().decode(line));
+        prev = sha256(line);
+        seq += 1;
+      }
       bench.writeLines(name, lines);
-      const head = { seq: seq - 1, hash: prev };
-      bench.write("head.json", encodeHead(head));
-      for (const files of [realFiles, slow(300_000), slow(1024 * 1024 - 1)]) {
-        for (const how of [WHOLE, RESUMED]) {
-          const { report, end } = inspect(files, bench.directory, how);
-          assert.deepEqual([report.failure, report.head, report.next_seq], [null, prev, seq]);
-          assert.deepEqual(end.last, { file: name, line: lines.length });
-        }
+    }
+    for (const files of [realFiles, slow(300_000)]) {
+      for (const how of [WHOLE, RESUMED]) {
+        const { report, end } = inspect(files, bench.directory, how);
+        assert.deepEqual([report.failure, report.head, report.next_seq], [null, prev, seq]);
+        assert.equal(report.records, how.whole ? 5 : 3);
+        assert.deepEqual(end.last, { file: NEWEST, line: 3 });
       }
     }
   }

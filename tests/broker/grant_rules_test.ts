@@ -249,6 +249,18 @@ pure("a file with many faults names each of them, a long value shortened with it
   );
 });
 
+pure("a value of 200 characters is the longest that is shown whole, whatever each takes", () => {
+  const said = (host: string) =>
+    problems(`tool = "http_fetch"\nmode = "auto"\nmax_taint = "secret"
+result_class = "public"\n[constraints]\nhosts = ["${host}"]`)[0] ?? "";
+  for (const letter of ["A", "ä", "😀"]) {
+    const host = letter.repeat(200);
+    assert(said(host).startsWith(`6: host "${host}" `), said(host));
+    assert.doesNotMatch(said(host), /characters/);
+    assert(said(`${host}B`).startsWith(`6: host "${host}" (of 201 characters) `));
+  }
+});
+
 pure("a file with the most faults that fit in it is read in one go", () => {
   const paths = Array.from({ length: 15_000 }, () => '""').join(",");
   const file = `${HEAD}[constraints]\npaths = [${paths}]\n`;

@@ -7,7 +7,8 @@ import plugin from "../../scripts/mutate/plugin.ts";
 import { Stand } from "../../scripts/mutate/stand.ts";
 import { isEnough, type Result, tally, tell } from "../../scripts/mutate/tally.ts";
 import { TESTS_OF } from "../../scripts/mutate/tests_of.ts";
-import { ROOT, runScript, TempDir } from "../support/scripts.ts";
+import { until } from "../support/broker.ts";
+import { Followed, processesWith, ROOT, runScript, TempDir } from "../support/scripts.ts";
 
 /** The mutants of `source`, without starting anything. */
 function mutants(source: string, file = "a.ts"): Mutant[] {
@@ -256,6 +257,21 @@ Deno.test("the command tries the mutant that it is given", async () => {
   const { files, score } = JSON.parse(stdout);
   assert.deepEqual([files.length, files[0].file, score], [1, "broker/paths.ts", 1]);
   assert.deepEqual([files[0].mutants, files[0].killed], [1, 1]);
+});
+
+Deno.test("stopped in the middle of a mutant it leaves no copy behind", async () => {
+  using place = new TempDir();
+  const program = [Deno.execPath(), "run", "--quiet", "--frozen", "-A"] as const;
+  const script = `${ROOT}/scripts/mutate.ts`;
+  await using mutate = Followed.start([...program, script, "broker/hosts.ts"], {
+    env: { TMPDIR: place.path },
+  });
+  const copy = () => [...Deno.readDirSync(place.path)].find(({ name }) => /-mutate-/.test(name));
+  await until("its copy", () => copy() !== undefined);
+  await until("a test in it", () => processesWith("tests/broker/hosts_test.ts").length > 0);
+  mutate.signal("SIGTERM");
+  assert.equal(await mutate.ends(), 128 + 15);
+  assert.equal(copy(), undefined);
 });
 
 Deno.test("a command line that is not one ends with 2", async () => {
