@@ -271,6 +271,23 @@ Deno.test("a break in its right place that lacks only its newline is no torn tai
   assert.deepEqual(verify(other.files()).torn_tail, { file: DAY, line: 2 });
 });
 
+Deno.test("a break in order names its own line and its own file", { permissions: "none" }, () => {
+  for (
+    const [at, whole] of [
+      [{ file: DAY, line: 2 }, true],
+      [{ file: DAY, line: 3 }, false],
+      [{ file: "2026-12-02.jsonl", line: 2 }, false],
+    ] as const
+  ) {
+    const builder = log().add(decision("denied"));
+    builder.add(acceptedBreak(at, builder.head));
+    assert.deepEqual(
+      verify(builder.files()).failure,
+      whole ? null : { file: DAY, line: 2, what: "accepts a break that is not there" },
+    );
+  }
+});
+
 Deno.test("of two failures in one file the first one is told", { permissions: "none" }, () => {
   const older = log().raw(utf8("{")).add(decision("denied")).unended();
   const report = verify(older.file("2026-12-02.jsonl").add(decision("denied")).files());
