@@ -111,7 +111,7 @@ export class Stand implements Disposable {
 
   /** Makes one call and gives its last answer's body, or null where none came. */
   async call({ session, path, owner }: Step): Promise<Answer | null> {
-    const { brokerSocket, adminSocket } = layout(this.home);
+    const { brokerSocket } = layout(this.home);
     const call = `c${this.#count}`;
     this.#count += 1;
     const request = {
@@ -125,17 +125,25 @@ export class Stand implements Disposable {
       const { status, approval } = bodyOf(answer);
       if (status !== "pending_approval" || owner === "wait") return "go on";
       if (owner === "leave") return "stop";
-      const seen = { kind: owner, approval: Number(approval), answer: null as unknown };
-      this.owner.push(seen);
-      const body = owner === "approve" ? { approval } : { approval, reason: null };
-      await converse(adminSocket, owner, body, (given) => {
-        seen.answer = given;
-        return "go on";
-      });
+      await this.#answer(owner, Number(approval));
       return "go on";
     });
     const last = answers.at(-1);
     return last === undefined ? null : bodyOf(last);
+  }
+
+  /** The owner's answer; where nothing comes of it, as where its connection broke, they try once more. */
+  async #answer(kind: "approve" | "refuse", approval: number): Promise<void> {
+    const body = kind === "approve" ? { approval } : { approval, reason: null };
+    for (let tries = 0, answered = false; tries < 2 && !answered; tries += 1) {
+      const seen = { kind, approval, answer: null as unknown };
+      this.owner.push(seen);
+      await converse(layout(this.home).adminSocket, kind, body, (given) => {
+        seen.answer = given;
+        answered = true;
+        return "go on";
+      });
+    }
   }
 
   /** Holds what is on disk against everything that was told so far. */
