@@ -1,7 +1,7 @@
 /** `deno task torture`: the worst that disk, machine and clock can do, to the real brokerd. */
 import { display } from "../proto/escape.ts";
 import { readArgs, runScript, UsageError } from "./support/cli.ts";
-import { type Fault, faultNamed, faultsAt, named, TARGETS } from "./torture/points.ts";
+import { canLast, type Fault, faultNamed, faultsAt, named, TARGETS } from "./torture/points.ts";
 import { census, roundOf, type Work } from "./torture/rounds.ts";
 import { pick, random, runFixed, runRandom } from "./torture/workload.ts";
 import { PLACES } from "./torture/places.ts";
@@ -73,10 +73,11 @@ async function randomPoints({ rounds, seed }: Options): Promise<Tally[]> {
   for (const target of TARGETS) {
     counts.push(...faultsAt(target, await census(target, randomWork(seed))));
   }
-  const faults = Array.from({ length: rounds }, (): [Fault, number] => [
-    { ...pick(next, counts), onwards: next() < ONWARDS },
-    Math.floor(next() * 2 ** 32),
-  ]);
+  const faults = Array.from({ length: rounds }, (): [Fault, number] => {
+    const fault = pick(next, counts);
+    const onwards = next() < ONWARDS && canLast(fault);
+    return [{ ...fault, onwards }, Math.floor(next() * 2 ** 32)];
+  });
   await each(faults, async ([fault, seed]) => {
     tally.add(`${named(fault)}, seed ${seed}`, await roundOf(fault, randomWork(seed)));
   });

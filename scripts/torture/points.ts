@@ -132,6 +132,14 @@ export function waysOf(syscall: string): readonly string[] {
   return Object.entries(WAYS).find(([name]) => name === syscall)?.[1] ?? [];
 }
 
+/**
+ * Whether a machine can go on failing in that way. Nothing is interrupted for ever. Where no connection is
+ * accepted any more, nobody is told anything, and `descriptors` shows that, with its end.
+ */
+export function canLast({ syscall, how }: Fault): boolean {
+  return how !== "error=EINTR" && syscall !== "accept4";
+}
+
 /** Whether the fault ends the process. */
 export function kills({ how }: Fault): boolean {
   return how === KILL;
