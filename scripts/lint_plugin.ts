@@ -13,7 +13,11 @@ type Folder = (typeof FOLDERS)[number];
 
 /** The pure files beside all of proto/*.ts. Each says so in its first comment. */
 export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>> = {
-  broker: ["approvals", "args", "grant_rules", "hosts", "paths", "policy", "runner"],
+  broker: [
+    ...["approvals", "args", "grant_rules", "hosts", "paths", "policy", "runner"],
+    ...["podman/args", "podman/outcome", "podman/slots"],
+    ...["egress/addresses", "egress/events", "egress/settings", "egress/socks"],
+  ],
   loop: [
     ...["conversation", "delivery", "denials", "entries", "events", "prompt", "stream", "tools"],
   ],
@@ -40,6 +44,10 @@ const IMPURE_MEMBERS = ["Date.now", "Math.random"];
 const ENTRY_MEMBERS = ["args", "env", "exit", "exitCode"];
 const LISTEN_MEMBERS = ["listen", "listenDatagram", "listenTls", "serve"];
 const SOCKETS = "proto/io/socket.ts";
+/** The folders with a program of their own: its main.ts, and the serve.ts that listens. */
+const PROGRAMS: readonly string[] = [...FOLDERS, "broker/egress"];
+/** The only files that start programs. */
+const STARTERS = ["broker/podman/container.ts", "broker/egress/child.ts"];
 
 /** A file of the programs. */
 interface Module {
@@ -183,9 +191,9 @@ const authority: Deno.lint.Rule = {
   create(context) {
     const module = linted(context);
     if (module === null) return {};
-    const { folder, path } = module;
-    const isMain = path === `${folder}/main.ts`;
-    const isServe = path === `${folder}/serve.ts`;
+    const { path } = module;
+    const isMain = PROGRAMS.some((program) => path === `${program}/main.ts`);
+    const isServe = PROGRAMS.some((program) => path === `${program}/serve.ts`);
     const report = (node: Deno.lint.Node, message: string) => context.report({ node, message });
     const isSockets = (source: unknown) =>
       typeof source === "string" && resolved(path, source) === SOCKETS && !isServe;
@@ -210,6 +218,9 @@ const authority: Deno.lint.Rule = {
         if (object !== "Deno") return;
         if (ENTRY_MEMBERS.includes(member) && !isMain) {
           report(node, `only a main.ts uses Deno.${member}`);
+        }
+        if (member === "Command" && !STARTERS.includes(path)) {
+          report(node, `only ${STARTERS.join(" and ")} use Deno.Command`);
         }
         if (LISTEN_MEMBERS.includes(member) && path !== SOCKETS && !isServe) {
           report(node, `only ${SOCKETS} and a serve.ts use Deno.${member}`);

@@ -194,6 +194,21 @@ const CASES: Readonly<Record<string, Case>> = {
     "authority: only a main.ts uses Deno.exit",
     ["broker/main.ts", "Deno.exit(1);"],
   ],
+  "the egress proxy has a main.ts of its own": [
+    ["broker/egress/proxy.ts", "Deno.exit(1);"],
+    "authority: only a main.ts uses Deno.exit",
+    ["broker/egress/main.ts", "Deno.exit(1);"],
+  ],
+  "and a serve.ts": [
+    ["broker/egress/proxy.ts", "Deno.listen({ transport: 'unix', path: '/a' });"],
+    "authority: only proto/io/socket.ts and a serve.ts use Deno.listen",
+    ["broker/egress/serve.ts", "Deno.listen({ transport: 'unix', path: '/a' });"],
+  ],
+  "only two files start programs": [
+    ["broker/serve.ts", "new Deno.Command('/bin/sh');"],
+    "authority: only broker/podman/container.ts and broker/egress/child.ts use Deno.Command",
+    ["broker/podman/container.ts", "new Deno.Command('/bin/sh');"],
+  ],
   "no other name for Deno hides that": [
     ["broker/serve.ts", "const { exit } = Deno;"],
     "authority: Deno is used as Deno.name, so that what is used can be seen",
