@@ -99,14 +99,15 @@ export function main(args: string[], runtime?: Runtime, now?: () => number): voi
   if (running.status !== "running") explain(running);
   const { stop } = running;
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    Deno.addSignalListener(signal, () => {
-      stop();
+    Deno.addSignalListener(signal, async () => {
+      await stop();
       notices.stopped();
       Deno.exit(0);
     });
   }
   // Only now: whoever waits for this line may send a signal right after it.
   notices.ready(config.brokerSocket, config.adminSocket);
+  if (config.runner === null) notices.noRunner();
 }
 
 if (import.meta.main) main(Deno.args);

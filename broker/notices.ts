@@ -83,6 +83,42 @@ export function makeNotices(
         runbook("audit-head-unwritable"),
       ),
 
+    noRunner: () =>
+      tell(
+        "no tool runs: brokerd.toml names no runner, and allowed calls fail",
+        runbook("runner-off"),
+      ),
+    runnerUnavailable: (error: unknown) =>
+      once("runner", [
+        `allowed calls cannot run: ${causes(error)}`,
+        `each call tries again; ${runbook("runner-unavailable")}`,
+      ]),
+    imageMissing: (image: string) =>
+      once("runner", [
+        `allowed calls cannot run: there is no image ${display(image)}`,
+        runbook("image-missing"),
+      ]),
+    runnerWorks: () => {
+      if (said.forget("runner")) tell("tools run again");
+    },
+    notMounted: (problem: string) =>
+      once("mounts", [`a call cannot run: ${problem}`, runbook("grant-not-mounted")]),
+    leftoversRemoved: (count: number) =>
+      tell(`removed ${count} containers that an earlier brokerd left behind`),
+    egressUnavailable: (error: unknown) =>
+      once("egress", [
+        // Each call has a directory of its own; the same problem is said once.
+        `http_fetch cannot run: the egress proxy does not start: ${
+          causes(error).replace(/\/egress\/[0-9a-f]{8}\//, "/egress/…/")
+        }`,
+        `each call tries again; ${runbook("egress-cannot-start")}`,
+      ]),
+    egressWorks: () => {
+      if (said.forget("egress")) tell("the egress proxy starts again");
+    },
+    egressRefused: (count: number, reasons: readonly string[]) =>
+      tell(`egress: ${count} connections refused: ${reasons.join("; ")}`),
+
     otherGrant: (approval: number, then: string | null, now: string) =>
       tell(
         `approval ${approval}: asked under grant ${display(then ?? "-")}, approved under grant ${

@@ -12,11 +12,12 @@ import type { SocketName } from "../proto/messages.ts";
 import { handleAdminRequest } from "./admin.ts";
 import { AuditLog } from "./audit_log.ts";
 import { handleToolRequest } from "./broker.ts";
-import type { BrokerConfig } from "./config.ts";
+import { type BrokerConfig, denoPath } from "./config.ts";
 import { realFiles } from "./files.ts";
 import { grantReader } from "./grants.ts";
 import type { Notices } from "./notices.ts";
 import { Pipeline } from "./pipeline.ts";
+import { labelOf, PodmanRuntime } from "./podman/runtime.ts";
 import { refusing, type Runtime } from "./runner.ts";
 import { SessionStates } from "./state.ts";
 
@@ -34,19 +35,19 @@ export type StartProblem =
 
 export interface Running {
   readonly status: "running";
-  /** Stops accepting, closes every connection and removes the sockets. */
-  stop(): void;
+  /** Stops accepting, closes every connection, removes the sockets and ends every tool that runs. */
+  stop(): Promise<void>;
 }
 
 /**
- * Starts brokerd. `now`: the clock, in milliseconds since 1970. Throws where a directory or the log
- * cannot be read, made or synced.
+ * Starts brokerd. `runtime`: null for what the configuration says. `now`: the clock, in milliseconds since
+ * 1970. Throws where a directory or the log cannot be read, made or synced.
  */
 export function start(
   config: BrokerConfig,
   acceptBreak: boolean,
   notices: Notices,
-  runtime: Runtime = refusing,
+  runtime: Runtime | null = null,
   now: () => number = Date.now,
 ): Running | StartProblem {
   const { layout, brokerSocket, adminSocket } = config;
@@ -58,8 +59,8 @@ export function start(
   for (const directory of [layout.audit, layout.brokerSessions]) {
     if (realFiles.stat(directory) === null) realFiles.makeDirectory(directory);
   }
+  const owner = ownerOfNewFile(layout.broker);
   try {
-    const owner = ownerOfNewFile(layout.broker);
     for (const path of [brokerSocket, adminSocket]) checkSocketPlace(path, owner);
   } catch (error) {
     if (!(error instanceof SocketPlaceError)) throw error;
@@ -69,11 +70,12 @@ export function start(
   const started = audit.start(acceptBreak);
   if (started.status !== "open") return started;
 
+  const podman = runtime === null ? podmanOf(config, owner, notices) : null;
   const pipeline = new Pipeline({
     audit,
     states: new SessionStates(realFiles, layout.brokerSessions),
     grants: grantReader(realFiles, config.grants),
-    runtime,
+    runtime: runtime ?? podman ?? refusing,
     notices,
     now,
     ttlMs: config.ttlMs,
@@ -100,12 +102,32 @@ export function start(
   ];
   const expiry = setInterval(() => pipeline.expire(), EXPIRY_CHECK_MS);
   pipeline.checkGrants();
+  // The calls wait for it; whoever starts brokerd does not.
+  podman?.prepare();
   return {
     status: "running",
-    stop() {
+    async stop() {
       clearInterval(expiry);
       for (const server of servers) server.stop();
       for (const path of [brokerSocket, adminSocket]) removeSocket(path);
+      await podman?.stop();
+      // The calls' outcomes are there. One turn of the event loop later all of them are recorded.
+      await new Promise((resolve) => setTimeout(resolve));
     },
   };
+}
+
+/** The runtime that the configuration names; null where no tool is to run. `owner`: brokerd's own user id. */
+function podmanOf(
+  { runner, egress, layout }: BrokerConfig,
+  owner: number | null,
+  notices: Notices,
+): PodmanRuntime | null {
+  if (runner === null) return null;
+  return new PodmanRuntime(runner, { ...egress, deno: denoPath() }, {
+    egress: `${layout.broker}/egress`,
+    seccomp: `${layout.broker}/seccomp.json`,
+    label: labelOf(layout.home),
+    asRoot: owner === 0,
+  }, notices);
 }

@@ -45,9 +45,10 @@ function checkRuntime(config: CtlConfig): void {
   if (deno !== DENO_VERSION) {
     throw new Failed("deno_version", notices.denoVersion(DENO_VERSION, deno));
   }
-  const wide = tooWide(lockOf(config), config.layout);
+  const lock = lockOf(config);
+  const wide = tooWide(lock, config.layout);
   if (wide.length > 0) throw new Failed("permissions_too_wide", notices.tooWide(wide));
-  giveUpUnseen();
+  giveUpUnseen(lock);
 }
 
 /**

@@ -15,6 +15,8 @@ export interface Lock {
   readonly write: readonly string[];
   readonly net: readonly string[];
   readonly env: readonly string[];
+  /** Programs that it may start, and no other. */
+  readonly run: readonly string[];
 }
 
 /** What the table needs of brokerd's configuration. */
@@ -24,6 +26,8 @@ export interface BrokerPlaces {
   readonly grants: string;
   readonly brokerSocket: string;
   readonly adminSocket: string;
+  /** The programs that run tools: Podman, and Deno for the egress proxy. None where no tool runs. */
+  readonly run: readonly string[];
 }
 
 /** What the table needs of loopd's configuration. */
@@ -53,6 +57,7 @@ export function brokerLock(places: BrokerPlaces): Lock {
     write: own,
     net: [`unix:${brokerSocket}`, `unix:${adminSocket}`],
     env: ["BOXMAKER_HOME"],
+    run: places.run,
   };
 }
 
@@ -65,6 +70,7 @@ export function loopLock(places: LoopPlaces): Lock {
     write: [layout.loop, ...broker, directoryOf(loopSocket)],
     net: [...broker.map((path) => `unix:${path}`), `unix:${loopSocket}`, places.llama],
     env: ["BOXMAKER_HOME"],
+    run: [],
   };
 }
 
@@ -76,6 +82,7 @@ export function ctlLock(places: CtlPlaces): Lock {
     write: [adminSocket, loopSocket],
     net: [`unix:${adminSocket}`, `unix:${loopSocket}`],
     env: ["BOXMAKER_HOME", "NO_COLOR", "TERM"],
+    run: [],
   };
 }
 
@@ -93,6 +100,7 @@ export function denoFlags(lock: Lock): string[] {
     `--allow-write=${lock.write.join(",")}`,
     `--allow-net=${lock.net.join(",")}`,
     `--allow-env=${lock.env.join(",")}`,
+    ...lock.run.length === 0 ? [] : [`--allow-run=${lock.run.join(",")}`],
   ];
 }
 

@@ -15,7 +15,7 @@ type Folder = (typeof FOLDERS)[number];
 export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>> = {
   broker: [
     ...["approvals", "args", "grant_rules", "hosts", "paths", "policy", "runner"],
-    ...["podman/args", "podman/outcome", "podman/slots"],
+    ...["podman/args", "podman/outcome", "podman/seccomp", "podman/slots"],
     ...["egress/addresses", "egress/events", "egress/settings", "egress/socks"],
   ],
   loop: [

@@ -14,11 +14,13 @@ function isHeld(question: Question): boolean {
 }
 
 /**
- * Gives up what no role has, for good. A permission for one program, library or fact of the system, such
- * as `--allow-run=sh`, does not show when the runtime is asked for the whole: `tooWide` cannot see it.
+ * Gives up for good what `lock` does not have. A permission for one program, library or fact of the system,
+ * such as `--allow-run=sh`, does not show when the runtime is asked for the whole: `tooWide` cannot see it.
+ * A role that runs one program keeps whatever it was given to run: the runtime gives up all of it or none.
  */
-export function giveUpUnseen(): void {
-  for (const name of ["run", "ffi", "sys"] as const) Deno.permissions.revokeSync({ name });
+export function giveUpUnseen({ run }: Lock): void {
+  const names = run.length === 0 ? ["run", "ffi", "sys"] as const : ["ffi", "sys"] as const;
+  for (const name of names) Deno.permissions.revokeSync({ name });
 }
 
 /** What this process may do beyond `lock`, in words (contracts 1). Empty when it is locked. */
@@ -36,7 +38,7 @@ export function startProblem(lock: Lock, layout: Layout): string[] | null {
     return [`needs Deno ${DENO_VERSION}, and this is ${deno}`, runbook("deno-version")];
   }
   const wide = tooWide(lock, layout);
-  giveUpUnseen();
+  giveUpUnseen(lock);
   if (wide.length === 0) return null;
   return [
     ...wide.map((what) => `this process may ${what}, which it must not`),

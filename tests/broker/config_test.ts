@@ -1,9 +1,16 @@
 /** `brokerd.toml` (specification 2, "Configuration"; contracts 1 and 8). */
 import assert from "node:assert/strict";
-import { readBrokerConfig } from "../../broker/config.ts";
+import { type BrokerConfig, lockOf, readBrokerConfig } from "../../broker/config.ts";
 import { ConfigError } from "../../proto/io/config_file.ts";
 import { layout } from "../../proto/layout.ts";
 import { flagsFor, refusedStart, snapshot, TempHome } from "../support/broker.ts";
+
+const IMAGE = `sha256:${"0123456789abcdef".repeat(4)}`;
+
+/** Reads `content` as a configuration, with its file's name. */
+function readTogether(content: string): BrokerConfig {
+  return { ...read(content, "/h"), configFile: "/e/brokerd.toml" };
+}
 
 /** Reads `content` as a configuration, with `BOXMAKER_HOME` set to `home`. */
 function read(content: string | Uint8Array, home?: string) {
@@ -47,6 +54,8 @@ Deno.test("an empty configuration gives the defaults, under BOXMAKER_HOME where 
       brokerSocket: `${root}/run/loop-broker/broker.sock`,
       adminSocket: `${root}/run/owner-broker/admin.sock`,
       ttlMs: 900_000,
+      runner: null,
+      egress: { table: {}, private: [], caFile: null },
     });
   }
 });
@@ -60,15 +69,66 @@ Deno.test("every key is read, and the configured home wins over BOXMAKER_HOME", 
     broker = "/r/b/broker.sock"
     admin = "/r/a/admin.sock"
     [approvals]
-    ttl_ms = 100`;
+    ttl_ms = 100
+    [runner]
+    runtime = "podman"
+    podman = "/opt/podman"
+    oci_runtime = "runc"
+    image = "${IMAGE}"
+    user = "1000:1001"
+    memory_mb = 16
+    processes = 4
+    timeout_ms = 100
+    output_bytes = 1
+    parallel = 1
+    [egress]
+    private = ["10.0.0.0/8", "::1"]
+    ca_file = "/etc/ca.pem"
+    [egress.hosts]
+    "page.example" = "10.1.2.3"`;
   assert.deepEqual(read(content, "/elsewhere"), {
     layout: layout("/h"),
     grants: "/etc/boxmaker/grants",
     brokerSocket: "/r/b/broker.sock",
     adminSocket: "/r/a/admin.sock",
     ttlMs: 100,
+    runner: {
+      podman: "/opt/podman",
+      ociRuntime: "runc",
+      image: IMAGE,
+      user: "1000:1001",
+      memoryMb: 16,
+      processes: 4,
+      timeoutMs: 100,
+      outputBytes: 1,
+      parallel: 1,
+    },
+    egress: {
+      table: { "page.example": "10.1.2.3" },
+      private: ["10.0.0.0/8", "::1"],
+      caFile: "/etc/ca.pem",
+    },
   });
   assert.equal(read('[paths]\nhome = "/h"').grants, "/h/grants");
+});
+
+Deno.test("a runner needs no more than an image, and is a program in brokerd's row", () => {
+  const config = readTogether(`[runner]\nruntime = "podman"\nimage = "${IMAGE}"`);
+  assert.deepEqual(config.runner, {
+    podman: "/usr/bin/podman",
+    ociRuntime: null,
+    image: IMAGE,
+    user: "65534:65534",
+    memoryMb: 512,
+    processes: 128,
+    timeoutMs: 60_000,
+    outputBytes: 262_144,
+    parallel: 4,
+  });
+  assert.deepEqual(lockOf(config, "/opt/deno").run, ["/usr/bin/podman", "/opt/deno"]);
+  assert.deepEqual(lockOf(config, null).run, ["/usr/bin/podman"]);
+  assert.deepEqual(lockOf(readTogether(""), "/opt/deno").run, []);
+  assert.deepEqual(readTogether(`[runner]\nimage = "${IMAGE}"`).runner, null);
 });
 
 /** What is wrong, and how the message for it begins. */
@@ -95,6 +155,46 @@ const WRONG: Readonly<Record<string, readonly [content: string | Uint8Array, mes
   "no TOML": ["[paths]\nhome = /h", "brokerd.toml:2: not valid TOML: "],
   "a byte-order mark": ["\ufeff[paths]", "brokerd.toml:1: starts with a byte-order mark"],
   "bytes that are not UTF-8": [new Uint8Array([0x23, 0xff, 0x0a]), "brokerd.toml: not UTF-8"],
+  "a runtime that is none": ["[runner]\nruntime = 'docker'", "brokerd.toml:2: runner.runtime: "],
+  "Podman without an image": [
+    "[runner]\nruntime = 'podman'",
+    "[runner] image: missing; deno task image makes one and prints its id",
+  ],
+  "an image by a name": ["[runner]\nimage = 'debian:12'", "brokerd.toml:2: runner.image: "],
+  "root for a user": ["[runner]\nuser = '0:0'", "brokerd.toml:2: runner.user: "],
+  "a user's name": ["[runner]\nuser = 'nobody'", "brokerd.toml:2: runner.user: "],
+  "no memory": ["[runner]\nmemory_mb = 0", "brokerd.toml:2: runner.memory_mb: "],
+  "no process": ["[runner]\nprocesses = 0", "brokerd.toml:2: runner.processes: "],
+  "an hour and more": ["[runner]\ntimeout_ms = 3600001", "brokerd.toml:2: runner.timeout_ms: "],
+  "no output": ["[runner]\noutput_bytes = 0", "brokerd.toml:2: runner.output_bytes: "],
+  "more output than an answer holds": [
+    "[runner]\noutput_bytes = 1048577",
+    "brokerd.toml:2: runner.output_bytes: ",
+  ],
+  "a Podman that is looked for": [
+    `[runner]\nruntime = "podman"\npodman = "podman"\nimage = "${IMAGE}"`,
+    "[runner] podman: podman is not an absolute path",
+  ],
+  "an OCI runtime with options": [
+    `[runner]\nruntime = "podman"\noci_runtime = "runc --debug"\nimage = "${IMAGE}"`,
+    "[runner] oci_runtime: runc --debug is no program's name or path",
+  ],
+  "a host that is no name": [
+    "[egress.hosts]\n'10.0.0.1' = '10.0.0.1'",
+    "[egress.hosts] 10.0.0.1: is an IP address in disguise",
+  ],
+  "a host that leads to a name": [
+    "[egress.hosts]\n'a.example' = 'b.example'",
+    "[egress.hosts] a.example: b.example is no IPv4 or IPv6 address",
+  ],
+  "a private range that is none": [
+    "[egress]\nprivate = ['10.0.0.0/33']",
+    "[egress] private: 10.0.0.0/33 is no address, nor a range as 10.0.0.0/8",
+  ],
+  "certificates that cannot be mounted": [
+    "[egress]\nca_file = '/etc/a\"b.pem'",
+    '[egress] ca_file: /etc/a"b.pem has a comma',
+  ],
   "the same path for both sockets": [
     "[sockets]\nbroker = '/r/s'\nadmin = '/r/s'",
     "[sockets]: broker and admin are the same path",

@@ -1,42 +1,13 @@
 /** The runner seam (specification 7 and 12): what a runtime is handed, and what never reaches one. */
 import assert from "node:assert/strict";
-import { decide, type Decision, redecide, type Situation } from "../../broker/policy.ts";
-import { isRunSpec, refusing, run, type RunOutcome, type RunSpec } from "../../broker/runner.ts";
+import { decide, redecide } from "../../broker/policy.ts";
+import { isRunSpec, refusing, run, type RunOutcome } from "../../broker/runner.ts";
 import type { ToolName } from "../../proto/tools.ts";
-import { type GrantFields, grantSet } from "../support/grants.ts";
+import type { GrantFields } from "../support/grants.ts";
+import { Recording, situation, specOf } from "../support/specs.ts";
 
 function pure(name: string, fn: () => void | Promise<void>): void {
   Deno.test({ name, permissions: "none", fn });
-}
-
-/** A runtime that runs nothing and notes what it was handed. */
-class Recording {
-  readonly specs: RunSpec[] = [];
-  readonly outcome: RunOutcome = { status: "result", content: "content", truncated: false };
-
-  run(spec: RunSpec): Promise<RunOutcome> {
-    this.specs.push(spec);
-    return Promise.resolve(this.outcome);
-  }
-}
-
-function situation(grants: Readonly<Record<string, GrantFields>>, args: unknown): Situation {
-  const [tool = ""] = Object.values(grants).map((grant) => grant.tool);
-  return {
-    now: "2026-12-01T10:00:00.000Z",
-    grants: grantSet(grants),
-    state: { taint: "private", untrusted: false },
-    tool,
-    arguments: JSON.stringify(args),
-  };
-}
-
-async function specOf(decision: Decision): Promise<RunSpec> {
-  const runtime = new Recording();
-  assert.deepEqual(await run(decision, runtime), runtime.outcome);
-  const [spec, ...more] = runtime.specs;
-  assert.ok(spec !== undefined && more.length === 0, "the runtime ran once");
-  return spec;
 }
 
 interface Row {

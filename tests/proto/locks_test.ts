@@ -14,7 +14,7 @@ import {
 } from "../../proto/locks.ts";
 
 const HOME = layout("/h");
-const BROKER = brokerLock({ ...HOME, layout: HOME, configFile: "/e/brokerd.toml" });
+const BROKER = brokerLock({ ...HOME, layout: HOME, configFile: "/e/brokerd.toml", run: [] });
 const LOOP = loopLock({
   ...HOME,
   layout: HOME,
@@ -65,7 +65,9 @@ Deno.test("configured places stand in the flags", { permissions: "none" }, () =>
     grants: "/g",
     brokerSocket: "/s/b/b.sock",
     adminSocket: "/s/a/a.sock",
+    run: ["/usr/bin/podman", "/opt/deno"],
   });
+  assert.equal(denoFlags(broker).at(-1), "--allow-run=/usr/bin/podman,/opt/deno");
   assert.deepEqual(broker.read, ["/c", "/g", "/h/broker", "/h/audit", "/s/b", "/s/a"]);
   assert.deepEqual(broker.net, ["unix:/s/b/b.sock", "unix:/s/a/a.sock"]);
 });
@@ -194,6 +196,7 @@ Deno.test("a slash too many in a configured path does not look like more", {
     grants: "/h/grants/",
     brokerSocket: "/h/run/loop-broker/broker.sock",
     adminSocket: "/h/run//owner-broker/admin.sock",
+    run: [],
   });
   const plain = (value: string) => value.replace(/\/+/g, "/").replace(/(?<=.)\/$/, "");
   const own = [...lock.read, ...lock.write].map(plain);
