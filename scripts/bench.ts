@@ -1,6 +1,9 @@
 /** `deno task bench`: what brokerd costs, as ratios to baselines taken in the same run. */
+import { display } from "../proto/escape.ts";
 import { readArgs, runScript } from "./support/cli.ts";
+import { findRunner } from "./support/podman.ts";
 import { besideHostile } from "./bench/beside.ts";
+import { containers } from "./bench/containers.ts";
 import { BenchHome, deniedCall, type Figure, startAndRest } from "./bench/figures.ts";
 
 const HELP =
@@ -16,6 +19,7 @@ Medians, with the quartiles in brackets; what is compared is measured in turns.`
 const STARTS = 20;
 const CALLS = 1500;
 const HOSTILE_ROUNDS = 10;
+const CONTAINER_ROUNDS = 30;
 
 function row({ name, unit, measured, baseline, least, ratio }: Figure): string {
   const { median, low, high } = measured;
@@ -26,6 +30,14 @@ function row({ name, unit, measured, baseline, least, ratio }: Figure): string {
   } x ${baseline} (${shown[3]} ${unit})`;
 }
 
+/** Calls that run tools; none where no tool can run. */
+async function toolCalls(): Promise<Figure[]> {
+  const found = await findRunner((line) => console.error(`bench: ${display(line)}`));
+  if (found.ok) return await containers(found.runner, CONTAINER_ROUNDS);
+  console.error(`bench: no figures of tools: ${found.why.map(display).join("; ")}`);
+  return [];
+}
+
 async function main(args: string[]): Promise<number> {
   const { values } = readArgs({ args, options: { json: { type: "boolean", default: false } } });
   using home = new BenchHome();
@@ -33,6 +45,7 @@ async function main(args: string[]): Promise<number> {
     ...await startAndRest(home, STARTS),
     ...await deniedCall(home, CALLS),
     ...await besideHostile(home, HOSTILE_ROUNDS),
+    ...await toolCalls(),
   ];
   console.log(values.json ? JSON.stringify(figures, null, 2) : figures.map(row).join("\n"));
   return 0;

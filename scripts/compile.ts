@@ -37,7 +37,8 @@ export function compileArgs({ configDir, out, home }: CompileOptions): string[][
     return [
       // What only the tests use does not come along.
       ...["compile", "--exclude-unused-npm"],
-      ...flagsFor(role, places, home),
+      // A compiled brokerd is no Deno that could run the egress proxy.
+      ...flagsFor(role, places, home, null),
       ...["--output", `${out}/${role}`, mainOf(role)],
     ];
   });

@@ -1,35 +1,42 @@
 /**
  * `scripts/device-check`: the check on the owner's machine with a real model server (specification 12,
  * "On straylight"). A model is asked to read a file, the owner's approval lets it, and what must come of
- * that comes: the runner's failure, which the model reports, and a log that verifies.
+ * that comes: its content, which the model reports, and a log that verifies.
  */
 import { display } from "../proto/escape.ts";
+import { say } from "../proto/io/log.ts";
 import { readArgs, runScript } from "./support/cli.ts";
 import { CtlProcess, runCtl } from "./support/ctl.ts";
 import { Ending } from "./support/ending.ts";
 import { prepareHome, TempHome } from "./support/home.ts";
 import { forbidLinks } from "./support/kernel_lock.ts";
+import { runnerTables } from "./support/podman.ts";
 import { Stack } from "./support/stack.ts";
 import { inWords, recordsIn } from "./support/story.ts";
 
 const HELP = `device-check checks the decision path with a model server, in a temporary home
 
-usage: scripts/device-check [--llama URL] [--ask TEXT] [--keep]
+usage: scripts/device-check [--llama URL] [--ask TEXT] [--keep] [--no-tools]
 
   --llama URL   the llama.cpp server, http://HOST:PORT (default: the stand-in, which is no model)
   --ask TEXT    what the model is asked; PATH in it is the file (default: to read the file)
   --keep        leave the home where it is, and say where; after a failure it is kept anyway
+  --no-tools    run no tool: the call fails (default: in a container, where podman can run one)
   --help        this text
 
 exit status: 0 everything came out as it must, 1 something did not, 2 wrong usage`;
 
-/** What the runner of M3a says, which lets nothing run (specification 7). */
-const FAILURE = "the runner arrives in M3b";
-const RECORDS = [
-  "decision on read_file: ask, grant notes-read",
-  "approval approved: ask",
-  "result: failed",
-] as const;
+/** What the chat shows of the call, and the log of its end. */
+export interface Wanted {
+  readonly line: string;
+  readonly record: string;
+}
+
+/** The first line of the note, and where no tool runs, what is said instead (specification 7). */
+const WANTED = {
+  tools: { line: "[result] read_file # Shopping", record: "result: result" },
+  noTools: { line: "[failed] read_file the runner arrives in M3b", record: "result: failed" },
+} as const satisfies Record<string, Wanted>;
 
 /** What a chat showed. */
 export interface Shown {
@@ -78,31 +85,39 @@ async function converse({ places }: Stack, text: string): Promise<Shown> {
 export type Check = readonly [name: string, holds: boolean];
 
 /** The checks of what the chat showed. `path`: the file that was asked for. */
-export function checksOf({ code, lines, approval, answered }: Shown, path: string): Check[] {
-  const failure = lines.indexOf(`[failed] read_file ${FAILURE}`);
-  const words = lines.slice(failure + 1).filter((line) => !/^\[\w+\] |^\s*$/.test(line));
+export function checksOf(
+  { code, lines, approval, answered }: Shown,
+  path: string,
+  { line: wanted }: Wanted,
+): Check[] {
+  const answer = lines.findIndex((line) => line.startsWith(wanted));
+  const words = lines.slice(answer + 1).filter((line) => !/^\[\w+\] |^\s*$/.test(line));
   return [
     ["the approval block appears", approval !== null],
     ["it shows the call", approval?.call.trim() === `read_file ${JSON.stringify({ path })}`],
     ["approving it lets it run", answered === `approved ${approval?.number}: runs`],
-    ["the runner fails, and the model is told", failure >= 0],
-    ["the model reports it in words", failure >= 0 && words.length > 0],
+    ["it comes out as it must, and the model is told", answer >= 0],
+    ["the model reports it in words", answer >= 0 && words.length > 0],
     ["the turn comes to its end", code === 0],
   ];
 }
 
 /** The checks of the log after the chat. */
-async function checkLog({ places, home }: Stack): Promise<Check[]> {
+async function checkLog({ places, home }: Stack, { record }: Wanted): Promise<Check[]> {
+  const wanted = [
+    ...["decision on read_file: ask, grant notes-read", "approval approved: ask"],
+    record,
+  ];
   const { code, stdout } = await runCtl(places, "audit", "verify");
   for (const line of stdout.trimEnd().split("\n")) console.log(`    ${display(line)}`);
   const records = recordsIn(home.layout.audit);
-  const first = records.findIndex(({ event }) => inWords(event) === RECORDS[0]);
-  const story = records.slice(first, first + RECORDS.length).map(({ event }) => inWords(event));
+  const first = records.findIndex(({ event }) => inWords(event) === wanted[0]);
+  const story = records.slice(first, first + wanted.length).map(({ event }) => inWords(event));
   return [
     ["the audit log verifies", code === 0 && stdout.startsWith(`audit: ok, ${records.length} `)],
     [
       "it holds the decision, the approval and the result",
-      story.join() === RECORDS.join(),
+      story.join() === wanted.join(),
     ],
   ];
 }
@@ -115,13 +130,18 @@ function report(checks: readonly Check[]): number {
   return failed === 0 ? 0 : 1;
 }
 
-async function check(stack: Stack, ask: string, path: string): Promise<number> {
+async function check(
+  stack: Stack,
+  ask: string,
+  path: string,
+  wanted: Wanted,
+): Promise<number> {
   await stack.start();
   const text = ask.replaceAll("PATH", path);
   console.log(`$ bxctl chat --say ${display(JSON.stringify(text))}`);
   const shown = await converse(stack, text);
   console.log("$ bxctl audit verify");
-  return report([...checksOf(shown, path), ...await checkLog(stack)]);
+  return report([...checksOf(shown, path, wanted), ...await checkLog(stack, wanted)]);
 }
 
 /** A sentence that the stand-in knows, and one for a model. */
@@ -137,15 +157,23 @@ async function main(args: string[]): Promise<number> {
       llama: { type: "string" },
       ask: { type: "string" },
       keep: { type: "boolean", default: false },
+      "no-tools": { type: "boolean", default: false },
     },
   });
   const { llama = null, ask = llama === null ? ASK.standin : ASK.model } = values;
-  forbidLinks("device-check");
   using ending = new Ending();
+  const tell = (...lines: readonly string[]) => say("device-check", ...lines);
+  const tables = await runnerTables(!values["no-tools"], tell, ending.asked);
+  if (typeof tables === "number") return tables;
   using place = new TempHome("device-check", values.keep);
   const home = prepareHome(place.path, ["notes-read"]);
-  await using stack = new Stack({ home, llama });
-  const status = await Promise.race([check(stack, ask, `${home.notes}/a.md`), ending.asked]);
+  await using stack = new Stack({
+    ...{ home, llama, tables },
+    afterBroker: () => forbidLinks("device-check"),
+  });
+  const wanted = "runner" in tables ? WANTED.tools : WANTED.noTools;
+  const checking = check(stack, ask, `${home.notes}/a.md`, wanted);
+  const status = await Promise.race([checking, ending.asked]);
   if (status !== 1) place.done();
   return status;
 }

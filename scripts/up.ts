@@ -1,24 +1,26 @@
 /** `deno task up`: everything at once in a home of its own, and a chat to try it in. */
 import { display } from "../proto/escape.ts";
 import { say } from "../proto/io/log.ts";
-import { checkSameHome, type Home, prepareHome } from "./support/home.ts";
+import { checkSameHome, type Home, namesRunner, prepareHome } from "./support/home.ts";
 import { readArgs, runScript, shellWord } from "./support/cli.ts";
 import { ctlCommand } from "./support/ctl.ts";
 import { forbidLinks } from "./support/kernel_lock.ts";
 import type { Daemon } from "./support/daemon.ts";
 import { Ending } from "./support/ending.ts";
+import { runnerTables } from "./support/podman.ts";
 import { PROJECT } from "./support/roles.ts";
 import { Stack } from "./support/stack.ts";
 
 const HELP = `up starts brokerd, loopd and a model server, and opens a chat
 
-usage: deno task up [--llama URL]
+usage: deno task up [--llama URL] [--no-tools]
 
   --llama URL   the llama.cpp server to talk to, http://HOST:PORT (default: a stand-in, which is no model)
+  --no-tools    run no tool: allowed calls fail (default: in containers, where podman can run them)
   --help        this text
 
-The home is .boxmaker in the project's folder. The first run makes it, with two example grants and a
-note; no run overwrites anything in it but run/loopd.toml. The end of the chat stops everything.
+The home is .boxmaker in the project's folder. The first run makes it, with three example grants and a
+note; no run overwrites anything in it but run/*.toml. The end of the chat stops everything.
 
 environment: BOXMAKER_HOME   a home in place of .boxmaker
 exit status: the chat's; 1 where a daemon does not start or ends too early, 2 wrong usage`;
@@ -38,6 +40,7 @@ function guidance({ path, notes, drafts, logs, layout }: Home, standin: boolean)
   const examples = [
     [`read ${notes}/a.md`, "you are asked first: only y lets it run"],
     [`write ${draft} a first draft`, "runs without asking"],
+    ["run uname -a", "you are asked; it runs in a container that sees nothing of this machine"],
     ["read /etc/passwd", "denied: no grant allows it"],
     ["time", "needs no grant"],
   ] as const;
@@ -47,7 +50,6 @@ function guidance({ path, notes, drafts, logs, layout }: Home, standin: boolean)
     `the grants are in ${layout.grants}; what the daemons say is in ${logs}`,
     "try, a line each:",
     ...examples.map(([sentence, what]) => `  ${sentence.padEnd(width)}  ${what}`),
-    'so far no tool runs: a call that may run fails with "the runner arrives in M3b"',
     "Ctrl-D ends it; then look at what was recorded:",
     `  npx --yes deno@2.9.6 task ctl audit verify --home ${shellWord(path)}`,
   ].map(display);
@@ -124,14 +126,22 @@ async function run(stack: Stack, heard: Heard, ending: Ending, standin: boolean)
 }
 
 async function main(args: string[]): Promise<number> {
-  const { values } = readArgs({ args, options: { llama: { type: "string" } } });
-  forbidLinks("up");
+  const { values } = readArgs({
+    args,
+    options: { "llama": { type: "string" }, "no-tools": { type: "boolean", default: false } },
+  });
   const home = prepareHome(Deno.env.get("BOXMAKER_HOME") || `${PROJECT}/.boxmaker`);
   checkSameHome(home);
   using ending = new Ending();
   const heard = new Heard();
+  // Who wrote a table of their own knows what runs.
+  const tables = namesRunner(home)
+    ? {}
+    : await runnerTables(!values["no-tools"], tell, ending.asked);
+  if (typeof tables === "number") return tables;
   await using stack = new Stack({
-    home,
+    ...{ home, tables },
+    afterBroker: () => forbidLinks("up"),
     llama: values.llama ?? null,
     heard: heard.hear,
     detached: true,

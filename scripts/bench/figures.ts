@@ -41,8 +41,11 @@ export class BenchHome implements Disposable {
     }
   }
 
-  startBroker(): Daemon {
-    const args = [...flagsFor("brokerd", {}, this.path), mainOf("brokerd"), "serve"];
+  /** `config`: the path of its configuration; null for none. */
+  startBroker(config: string | null = null): Daemon {
+    const [places, named] = config === null ? [{}, []] : [{ config }, ["--config", config]];
+    const flags = flagsFor("brokerd", places, this.path);
+    const args = [...flags, mainOf("brokerd"), "serve", ...named];
     return new Daemon({ name: "brokerd", args, env: { BOXMAKER_HOME: this.path } });
   }
 
@@ -65,9 +68,10 @@ export class BenchHome implements Disposable {
   }
 }
 
-/** Resident memory of a process, in MiB. */
-function residentMiB(pid: number): number {
-  const [, kib] = /^VmRSS:\s*(\d+) kB$/m.exec(Deno.readTextFileSync(`/proc/${pid}/status`)) ?? [];
+/** Resident memory of a process, in MiB; 0 where it has ended and is only to be waited for. */
+export function residentMiB(pid: number): number {
+  const [, kib = 0] = /^VmRSS:\s*(\d+) kB$/m.exec(Deno.readTextFileSync(`/proc/${pid}/status`)) ??
+    [];
   return Number(kib) / 1024;
 }
 
@@ -95,18 +99,26 @@ export async function startAndRest(home: BenchHome, rounds: number): Promise<Fig
   ];
 }
 
-const DENIED = {
-  kind: "tool_request",
-  final: true,
-  body: { session: "bench", call: "c1", tool: "read_file", arguments: '{"path":"/etc/passwd"}' },
-} as const;
-
-/** One call that no grant allows. */
-export async function deniedOnce({ brokerSocket }: BenchHome): Promise<void> {
-  const call = await Call.open(brokerSocket, DENIED, ["tool_response"]);
+/** One call, which must come out as `status`. */
+export async function callOnce(
+  { brokerSocket }: BenchHome,
+  tool: string,
+  args: object,
+  status: "denied" | "result",
+): Promise<void> {
+  const call = await Call.open(brokerSocket, {
+    kind: "tool_request",
+    final: true,
+    body: { session: "bench", call: "c1", tool, arguments: JSON.stringify(args) },
+  }, ["tool_response"]);
   const { body } = await call.next(READY_MS);
   call.close();
-  if (body.status !== "denied") throw new Error(`the call came out ${body.status}`);
+  if (body.status !== status) throw new Error(`the call came out ${JSON.stringify(body)}`);
+}
+
+/** One call that no grant allows. */
+export function deniedOnce(home: BenchHome): Promise<void> {
+  return callOnce(home, "read_file", { path: "/etc/passwd" }, "denied");
 }
 
 /** The round trip of a denied call with ten grants, against its parts done bare. */

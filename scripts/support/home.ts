@@ -36,13 +36,13 @@ export function homeAt(path: string): Home {
 // A TOML string may hold anything but these two as it is; control characters are refused before.
 const quoted = (text: string) => `"${text.replace(/["\\]/g, "\\$&")}"`;
 
-export const brokerToml = ({ path }: Home, ttlMs = 900_000): string =>
+const brokerToml = ({ path }: Home): string =>
   `# brokerd's configuration. Every key: docs/samples/brokerd.toml.
 [paths]
 home = ${quoted(path)}
 
 [approvals]
-ttl_ms = ${ttlMs} # how long a call waits for your answer
+ttl_ms = 900000 # how long a call waits for your answer
 `;
 
 const loopToml = ({ path, layout }: Home): string =>
@@ -81,10 +81,35 @@ result_class = "private"
 [constraints]
 paths = [${quoted(drafts)}]
 `,
+  "commands-run": () =>
+    `# The model may run commands, and you are asked each time. The grant names no paths: a command sees
+# nothing of this machine's files and has no network.
+tool = "shell"
+mode = "ask"
+max_taint = "private"
+result_class = "private"
+`,
+  "pages-fetch": () =>
+    `# The model may fetch pages of this host without asking. What a page says is not to be trusted.
+tool = "http_fetch"
+mode = "auto"
+max_taint = "private"
+result_class = "public"
+untrusted = true
+
+[constraints]
+hosts = ["page.example"]
+`,
 } as const satisfies Record<string, (home: Home) => string>;
 export type GrantName = keyof typeof GRANTS;
+/** The grants of a new home. */
+export const EXAMPLE_GRANTS = ["notes-read", "drafts-write", "commands-run"] as const;
 
-const NOTE = `# Shopping
+/** Whose the notes are where Boxmaker runs as root: the user of the tools ([runner] user). */
+const TOOLS_USER = 65534;
+
+/** The first note. */
+export const NOTE = `# Shopping
 
 - milk
 - a new lamp for the hall
@@ -105,7 +130,7 @@ function writeNew(path: string, content: string): void {
  */
 export function prepareHome(
   path: string,
-  grants: readonly GrantName[] = Object.keys(GRANTS) as GrantName[],
+  grants: readonly GrantName[] = EXAMPLE_GRANTS,
 ): Home {
   const problem = unlockablePath(path);
   if (problem !== null) throw new Failure(`the home ${display(path)} ${problem}`);
@@ -121,7 +146,13 @@ export function prepareHome(
   }
   if (!exists(home.notes)) {
     Deno.mkdirSync(home.drafts, { recursive: true, mode: 0o700 });
-    writeNew(`${home.notes}/a.md`, NOTE);
+    const note = `${home.notes}/a.md`;
+    writeNew(note, NOTE);
+    if (Deno.uid() === 0) {
+      for (const path of [home.notes, home.drafts, note]) {
+        Deno.chownSync(path, TOOLS_USER, TOOLS_USER);
+      }
+    }
   }
   return home;
 }
@@ -189,4 +220,26 @@ export function loopConfigForRun({ path, loopConfig }: Home, url: string): strin
   Deno.writeTextFileSync(forRun, `# Written by a script at each run.\n${content}`, { mode: 0o600 });
   readLoopConfig(forRun, path);
   return forRun;
+}
+
+/**
+ * Writes brokerd's configuration for a run with `tables` where the owner's own file has none of that name.
+ * Returns the path of the file to use. Throws `ConfigError`.
+ */
+export function brokerConfigForRun(
+  { path, brokerConfig }: Home,
+  tables: Readonly<Record<string, object>>,
+): string {
+  readBrokerConfig(brokerConfig, path);
+  const own = parse(Deno.readTextFileSync(brokerConfig));
+  const forRun = `${path}/run/brokerd.toml`;
+  const content = stringify({ ...tables, ...own });
+  Deno.writeTextFileSync(forRun, `# Written by a script at each run.\n${content}`, { mode: 0o600 });
+  readBrokerConfig(forRun, path);
+  return forRun;
+}
+
+/** Whether the owner's own configuration of brokerd says how tools run. */
+export function namesRunner({ brokerConfig }: Home): boolean {
+  return "runner" in parse(Deno.readTextFileSync(brokerConfig));
 }

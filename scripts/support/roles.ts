@@ -3,7 +3,7 @@
  * permission table (contracts 1, "Every role is started locked").
  */
 import { fileURLToPath } from "node:url";
-import { lockOf as brokerLockOf, readBrokerConfig } from "../../broker/config.ts";
+import { denoPath, lockOf as brokerLockOf, readBrokerConfig } from "../../broker/config.ts";
 import { type CtlOverrides, lockOf as ctlLockOf, readCtlConfig } from "../../ctl/config.ts";
 import { lockOf as loopLockOf, readLoopConfig } from "../../loop/config.ts";
 import { denoFlags, type Role } from "../../proto/locks.ts";
@@ -35,12 +35,17 @@ export type Places = CtlOverrides;
 
 /**
  * The Deno flags of `role`, worked out from the configuration that the role itself would read. `home` is
- * `BOXMAKER_HOME`. Throws `ConfigError`.
+ * `BOXMAKER_HOME`; `deno`: the program that brokerd may start for the egress proxy. Throws `ConfigError`.
  */
-export function flagsFor(role: Role, places: Places, home: string | undefined): string[] {
+export function flagsFor(
+  role: Role,
+  places: Places,
+  home: string | undefined,
+  deno: string | null = denoPath(),
+): string[] {
   switch (role) {
     case "brokerd":
-      return denoFlags(brokerLockOf(readBrokerConfig(places.config ?? null, home)));
+      return denoFlags(brokerLockOf(readBrokerConfig(places.config ?? null, home), deno));
     case "loopd":
       return denoFlags(loopLockOf(readLoopConfig(places.config ?? null, home)));
     case "bxctl":

@@ -4,13 +4,17 @@ import { readLoopConfig } from "../../loop/config.ts";
 import { ALWAYS } from "../../proto/locks.ts";
 import type { CtlPlaces } from "./ctl.ts";
 import { Daemon } from "./daemon.ts";
-import { type Home, loopConfigForRun } from "./home.ts";
+import { brokerConfigForRun, type Home, loopConfigForRun } from "./home.ts";
 import { flagsFor, mainOf, PROJECT } from "./roles.ts";
 
 export interface StackOptions {
   readonly home: Home;
   /** The model server's address; null for the stand-in. */
   readonly llama: string | null;
+  /** Tables for brokerd's configuration that the owner's file does not have, as `[runner]`. */
+  readonly tables?: Readonly<Record<string, object>>;
+  /** Called once brokerd runs, before anything else is started. */
+  readonly afterBroker?: () => void;
   /** Called for each line that a daemon says. */
   readonly heard?: (line: string) => void;
   /** As in `DaemonOptions`. */
@@ -49,19 +53,14 @@ export class Stack implements AsyncDisposable {
    * started until then runs until `stop`.
    */
   async start(): Promise<void> {
-    const llama = this.#options.llama ?? await this.#startStandin();
     await this.#startBroker();
+    this.#options.afterBroker?.();
+    const llama = this.#options.llama ?? await this.#startStandin();
     await this.#startLoop(llama);
   }
 
   get daemons(): readonly Daemon[] {
     return [...this.#daemons.values()];
-  }
-
-  /** Stops brokerd and starts it again, with its configuration as it is now. */
-  async restartBroker(): Promise<void> {
-    await this.#daemons.get("brokerd")?.stop();
-    await this.#startBroker();
   }
 
   /** Stops the daemons, the last started first. No other can be started then. */
@@ -98,7 +97,8 @@ export class Stack implements AsyncDisposable {
   }
 
   async #startBroker(): Promise<void> {
-    const { path, brokerConfig: config } = this.home;
+    const { path } = this.home;
+    const config = brokerConfigForRun(this.home, this.#options.tables ?? {});
     const flags = flagsFor("brokerd", { config }, path);
     const broker = this.#start("brokerd", [
       ...flags,

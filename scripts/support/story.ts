@@ -16,7 +16,7 @@ export interface Step {
   /** What the owner does about the approval; `wait`: nothing; null: there must be none. */
   readonly answer: "approve" | "refuse" | "wait" | null;
   readonly tool: ToolName;
-  readonly result: { readonly status: string; readonly content: string };
+  readonly result: { readonly status: string; readonly content: string | RegExp };
   /** What the log must gain, as `inWords` has it. */
   readonly records: readonly string[];
 }
@@ -121,7 +121,9 @@ export function problemsOf(step: Step, outcome: Outcome): string[] {
   must(result?.tool === step.tool, `the call was of ${result?.tool}, not of ${step.tool}`);
   const { status, content } = step.result;
   must(result?.status === status, `the call was ${result?.status}, not ${status}`);
-  must(result?.content === content, `the model was told "${result?.content}", not "${content}"`);
+  const told = result?.content ?? "";
+  const right = typeof content === "string" ? told === content : content.test(told);
+  must(right, `the model was told "${result?.content}", not "${content}"`);
   must(outcome.done, "the turn did not come to its end");
   const words = records.map(({ event }) => inWords(event));
   must(

@@ -18,7 +18,7 @@ import { noneLeftWith, TempDir } from "../support/scripts.ts";
 /** Every character that a path may have and TOML or a shell could take for something else. */
 const ODD = 'my "home" it\'s \\ü #[x]=';
 
-Deno.test("a new home has what both daemons read, two grants and a note; only its owner may enter", () => {
+Deno.test("a new home has what both daemons read, three grants and a note; only its owner may enter", () => {
   using place = new TempDir();
   const path = `${place.path}/${ODD}`;
   const home = prepareHome(path);
@@ -30,6 +30,7 @@ Deno.test("a new home has what both daemons read, two grants and a note; only it
   const files = Object.keys(snapshot(path)).filter((file) => file.includes("."));
   assert.deepEqual(files.sort(), [
     "/brokerd.toml",
+    "/grants/commands-run.toml",
     "/grants/drafts-write.toml",
     "/grants/notes-read.toml",
     "/loopd.toml",
@@ -73,7 +74,7 @@ Deno.test("the stack runs with the example grants, and brokerd finds nothing wro
   {
     await using stack = new Stack({ home: prepareHome(path), llama: null });
     await stack.start();
-    assert.deepEqual(stack.daemons.map(({ name }) => name), ["standin", "brokerd", "loopd"]);
+    assert.deepEqual(stack.daemons.map(({ name }) => name), ["brokerd", "standin", "loopd"]);
     const { code, stdout } = await runCtl(stack.places, "grants", "check");
     assert.deepEqual([code, stdout], [0, "grants: ok\n"]);
     Deno.writeTextFileSync(`${homeAt(path).layout.grants}/bad.toml`, "tool = 1\n");

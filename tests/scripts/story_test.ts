@@ -217,6 +217,7 @@ Deno.test("the records are read from all files in order; a line that is none is 
   assert.throws(() => recordsIn(place.path), /^Error: 2026-12-02\.jsonl:2 is no record$/);
 });
 
+const WANTED = { line: "[result] read_file # Shopping", record: "result: result" };
 const SHOWN: Shown = {
   code: 0,
   approval: { number: 0, call: '    read_file {"path":"/n/a.md"}' },
@@ -226,26 +227,28 @@ const SHOWN: Shown = {
     '[call] read_file {"path":"/n/a.md"}',
     "0  0 sec ago  expires in 15 min  session s1  grant notes-read  taint private",
     '    read_file {"path":"/n/a.md"}',
-    "[failed] read_file the runner arrives in M3b",
-    "[reasoning] It failed.",
-    "I could not read it: the runner arrives in M3b.",
+    "[result] read_file # Shopping\\u000a",
+    "[reasoning] There it is.",
+    "It is a list.",
   ],
 };
 
 Deno.test("the device check fails for each thing that does not come", PURE, () => {
   const failing = (shown: Shown) =>
-    checksOf(shown, "/n/a.md").filter(([, holds]) => !holds).map(([name]) => name);
+    checksOf(shown, "/n/a.md", WANTED).filter(([, holds]) => !holds).map(([name]) => name);
   assert.deepEqual(failing(SHOWN), []);
   const { lines } = SHOWN;
   const wrong: Readonly<Record<string, Partial<Shown>>> = {
     "the approval block appears": { approval: null, answered: "approved undefined: runs" },
     "it shows the call": { approval: { number: 0, call: '    read_file {"path":"/n/b.md"}' } },
     "approving it lets it run": { answered: "approved 0: denied (no_grant)" },
-    "the runner fails, and the model is told": { lines: lines.filter((line) => line[1] !== "f") },
+    "it comes out as it must, and the model is told": {
+      lines: lines.filter((line) => !line.startsWith("[result]")),
+    },
     "the model reports it in words": { lines: lines.slice(0, -1) },
     "the turn comes to its end": { code: 1 },
   };
-  assert.deepEqual(Object.keys(wrong), checksOf(SHOWN, "/n/a.md").map(([name]) => name));
+  assert.deepEqual(Object.keys(wrong), checksOf(SHOWN, "/n/a.md", WANTED).map(([name]) => name));
   for (const [name, change] of Object.entries(wrong)) {
     assert.ok(failing({ ...SHOWN, ...change }).includes(name), name);
   }

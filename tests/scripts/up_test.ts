@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { homeAt } from "../../scripts/support/home.ts";
 import { recordsIn } from "../../scripts/support/story.ts";
 import { snapshot, until } from "../support/broker.ts";
+import { toolImage } from "../support/image.ts";
 import {
   Followed,
   noneLeftWith,
@@ -20,10 +21,15 @@ function ownersFiles(home: string): Record<string, string> {
   return Object.fromEntries(all.filter(([path]) => /^\/(grants|notes|\w+\.toml)/.test(path)));
 }
 
-/** up with the home `home`, once it waits for the first line. */
-async function upWith(home: string, terminal: boolean): Promise<Followed> {
+/** up with the home `home`, once it waits for the first line. Most tests have no need of tools. */
+async function upWith(
+  home: string,
+  terminal: boolean,
+  args: readonly string[] = ["--no-tools"],
+): Promise<Followed> {
   const options = { env: { BOXMAKER_HOME: home } };
-  const up = terminal ? Followed.onTerminal(UP, options) : Followed.start(UP, options);
+  const command = [...UP, ...args] as const;
+  const up = terminal ? Followed.onTerminal(command, options) : Followed.start(command, options);
   try {
     await up.shows("task ctl audit verify --home");
     if (terminal) await up.shows("> ");
@@ -41,12 +47,14 @@ function pidOf(home: string, program: string): number {
 }
 
 Deno.test("on a terminal: denied, asked, approved, refused, and all of it in the log; the next run goes on", async () => {
+  await toolImage();
   using place = new TempDir();
   // A space, as in many a path.
   const home = `${place.path}/my home`;
   const { notes, layout } = homeAt(home);
   {
-    await using up = await upWith(home, true);
+    await using up = await upWith(home, true, []);
+    assert(up.output.includes("up: tools run in containers of podman"), up.output);
     await up.type("read /etc/passwd\r");
     await up.shows("[denied] read_file Denied: no grant allows this call.");
     await up.shows("> ", 2);
@@ -54,7 +62,8 @@ Deno.test("on a terminal: denied, asked, approved, refused, and all of it in the
     await up.shows("approve 1? [y/N] ");
     await up.type("y\r");
     await up.shows("approved 1: runs");
-    await up.shows("The tool said: the runner arrives in M3b");
+    await up.shows("The tool said: # Shopping");
+    await up.shows("- a new lamp for the hall");
     await up.type(`read ${notes}/a.md\r`);
     await up.shows("approve 4? [y/N] ");
     await up.type("n\r");
@@ -89,10 +98,12 @@ Deno.test("on a terminal: denied, asked, approved, refused, and all of it in the
 
 Deno.test("each program runs under exactly its row", async () => {
   using place = new TempDir();
-  await using _up = await upWith(place.path, false);
-  const { layout, brokerConfig } = homeAt(place.path);
+  // With tools brokerd may start podman and Deno, and nothing else.
+  await toolImage();
+  await using _up = await upWith(place.path, false, []);
+  const { layout } = homeAt(place.path);
   const env = { BOXMAKER_HOME: place.path };
-  const configs = { brokerd: brokerConfig, loopd: `${place.path}/run/loopd.toml` };
+  const configs = { brokerd: `${place.path}/run/brokerd.toml`, loopd: `${place.path}/run/loopd.toml` };
   for (const [role, config] of Object.entries(configs)) {
     const { stdout } = await runScript("permissions.ts", [role, "--config", config], { env });
     const program = { brokerd: "broker/main.ts", loopd: "loop/main.ts" }[role] ?? "";
@@ -185,7 +196,7 @@ Deno.test("a daemon that dies is named with its last words, and ends everything"
 Deno.test("a second one in the same home says that brokerd is running, and leaves the first alone", async () => {
   using place = new TempDir();
   await using up = await upWith(place.path, false);
-  const second = await runScript("up.ts", [], { env: { BOXMAKER_HOME: place.path } });
+  const second = await runScript("up.ts", ["--no-tools"], { env: { BOXMAKER_HOME: place.path } });
   assert.equal(second.code, 1);
   assert.match(second.stderr, /^up: brokerd has ended, with status 1; its last words:$/m);
   assert.match(second.stderr, /^up: brokerd: see docs\/runbook\.md#brokerd-already-running$/m);
