@@ -119,6 +119,32 @@ for (const kind of UNIT_KINDS) {
     });
   }
 
+  Deno.test(`${kind}/podman.conf adds to the flags what a runner needs, and nothing else`, () => {
+    const { app } = KINDS[kind];
+    const deno = kind === "user" ? `${OWNER}/.local/bin/deno` : "/usr/local/bin/deno";
+    const lock = { ...sampleLock(kind, "brokerd"), run: ["/usr/bin/podman", deno] };
+    const unit = parseUnit(
+      read(`docs/samples/systemd/${kind}/podman.conf`).replaceAll("%h", OWNER),
+    );
+    // The first, empty one takes back the unit's.
+    const [none, start = "", ...more] = unit.get("ExecStart") ?? [];
+    assert.deepEqual([none, more], ["", []]);
+    const [program, ...rest] = start.split(/\s+/);
+    const { etc } = KINDS[kind];
+    assert.equal(program, deno);
+    assert.deepEqual(rest, [
+      ...["run", ...denoFlags(lock), `${app.replace("%h", OWNER)}/broker/main.ts`, "serve"],
+      ...["--config", `${etc.replace("%h", OWNER)}/brokerd.toml`],
+    ]);
+    // What Podman cannot run under, of what the unit sets.
+    const { size } = unit;
+    assert.ok(size > 10);
+    for (const setting of ["NoNewPrivileges", "RestrictNamespaces", "PrivateNetwork"]) {
+      assert.deepEqual(unit.get(setting), ["no"], setting);
+    }
+    assert.deepEqual(unit.get("SystemCallFilter"), [""]);
+  });
+
   Deno.test(`${kind}/boxmaker-brokerd.service, at home elsewhere, serves and stops`, async () => {
     const root = Deno.makeTempDirSync();
     try {
