@@ -5,18 +5,13 @@ import { startEgress } from "../../broker/egress/child.ts";
 import { egressFlags } from "../../broker/egress/settings.ts";
 import { fromUtf8, utf8 } from "../../proto/text.ts";
 import { until, within } from "../support/broker.ts";
-import { EgressWorld, GREETING, request, take, takeAll } from "../support/egress.ts";
+import { EgressWorld, GREETING, inWorld, request, take, takeAll } from "../support/egress.ts";
 import { ECHO } from "../support/egress_world.ts";
 
-const file = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+const inEchoWorld = (...[name, fn]: Parameters<typeof inWorld>) =>
+  inWorld(name, fn, { "page.example": ECHO });
 
-function inWorld(name: string, fn: (world: EgressWorld) => Promise<void>): void {
-  Deno.test(name, async () => {
-    await using world = await EgressWorld.start();
-    world.resolve({ "page.example": ECHO });
-    await fn(world);
-  });
-}
+const file = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 /** A process with piped input whose first line of output is `first`. */
 async function started(
@@ -51,12 +46,12 @@ async function rest(child: Deno.ChildProcess): Promise<string> {
   return text;
 }
 
-inWorld("its socket is for the container's user too", async (world) => {
+inEchoWorld("its socket is for the container's user too", async (world) => {
   const proxy = await world.proxy();
   assert.equal((Deno.lstatSync(proxy.socket).mode ?? 0) & 0o777, 0o666);
 });
 
-inWorld("it ends when its input does, with a connection open", async (world) => {
+inEchoWorld("it ends when its input does, with a connection open", async (world) => {
   const socket = `${world.directory}/a.sock`;
   const child = await bareProxy(world, socket);
   using conn = await Deno.connect({ transport: "unix", path: socket });
@@ -69,7 +64,7 @@ inWorld("it ends when its input does, with a connection open", async (world) => 
   assert.equal(await rest(child), "");
 });
 
-inWorld("it ends on SIGTERM", async (world) => {
+inEchoWorld("it ends on SIGTERM", async (world) => {
   const child = await bareProxy(world, `${world.directory}/b.sock`);
   child.kill("SIGTERM");
   assert.equal((await within("end", child.status)).signal, "SIGTERM");
@@ -85,7 +80,7 @@ async function owner(world: EgressWorld, socket: string): Promise<Deno.ChildProc
   return await started(deno, [...args, deno, settings], "ready");
 }
 
-inWorld("it dies with its brokerd, however that dies", async (world) => {
+inEchoWorld("it dies with its brokerd, however that dies", async (world) => {
   const socket = `${world.directory}/c.sock`;
   const brokerd = await owner(world, socket);
   using conn = await Deno.connect({ transport: "unix", path: socket });
@@ -104,29 +99,35 @@ inWorld("it dies with its brokerd, however that dies", async (world) => {
   await brokerd.stdin.close().catch(() => {});
 });
 
-inWorld("a process that may run Deno and nothing else can start it and stop it", async (world) => {
-  const socket = `${world.directory}/d.sock`;
-  const brokerd = await owner(world, socket);
-  using conn = await Deno.connect({ transport: "unix", path: socket });
-  await conn.write(new Uint8Array([...GREETING, ...request("evil.example")]));
-  assert.equal((await take(conn, 12))[3], 2);
-  await brokerd.stdin.close();
-  const reasons = ["evil.example is not a host of the grant"];
-  assert.deepEqual(JSON.parse(await rest(brokerd)), { count: 1, reasons });
-  assert.equal((await brokerd.status).code, 0);
-  await assert.rejects(Deno.connect({ transport: "unix", path: socket }));
-});
+inEchoWorld(
+  "a process that may run Deno and nothing else can start it and stop it",
+  async (world) => {
+    const socket = `${world.directory}/d.sock`;
+    const brokerd = await owner(world, socket);
+    using conn = await Deno.connect({ transport: "unix", path: socket });
+    await conn.write(new Uint8Array([...GREETING, ...request("evil.example")]));
+    assert.equal((await take(conn, 12))[3], 2);
+    await brokerd.stdin.close();
+    const reasons = ["evil.example is not a host of the grant"];
+    assert.deepEqual(JSON.parse(await rest(brokerd)), { count: 1, reasons });
+    assert.equal((await brokerd.status).code, 0);
+    await assert.rejects(Deno.connect({ transport: "unix", path: socket }));
+  },
+);
 
-inWorld("stopping it ends every connection, and stopping it again does nothing", async (world) => {
-  const proxy = await world.proxy();
-  using conn = await proxy.open("page.example");
-  await proxy.child.stop();
-  assert.equal(await takeAll(conn), "");
-  await proxy.child.stop();
-  await assert.rejects(proxy.connect());
-});
+inEchoWorld(
+  "stopping it ends every connection, and stopping it again does nothing",
+  async (world) => {
+    const proxy = await world.proxy();
+    using conn = await proxy.open("page.example");
+    await proxy.child.stop();
+    assert.equal(await takeAll(conn), "");
+    await proxy.child.stop();
+    await assert.rejects(proxy.connect());
+  },
+);
 
-inWorld("a proxy that cannot start says why", async (world) => {
+inEchoWorld("a proxy that cannot start says why", async (world) => {
   const settings = world.settings();
   Deno.writeTextFileSync(settings.socket, "");
   const taken = startEgress(world.deno, settings);
@@ -155,14 +156,14 @@ function script(world: EgressWorld, lines: string): string {
   return path;
 }
 
-inWorld("it inherits nothing", async (world) => {
+inEchoWorld("it inherits nothing", async (world) => {
   const child = startEgress(script(world, "/bin/cat /proc/$$/environ >&2"), world.settings());
   const words = "before it was ready: DENO_NO_UPDATE_CHECK=1\\u0000NO_COLOR=1\\u0000";
   await assert.rejects(child.ready, (error: Error) => error.message.endsWith(words));
   await child.stop();
 });
 
-inWorld("what is no event is no event, and a line without end is the end", async (world) => {
+inEchoWorld("what is no event is no event, and a line without end is the end", async (world) => {
   const lines = ["no event", '{"event":"ready"}', "[]", '{"event":"refused","why":"x"}'];
   const printing = `printf '${lines.join("\\n")}\\n'`;
   const talker = startEgress(script(world, printing), world.settings());

@@ -2,18 +2,13 @@
 import assert from "node:assert/strict";
 import { fromUtf8, utf8 } from "../../proto/text.ts";
 import { until, within } from "../support/broker.ts";
-import { EgressWorld, GREETING, request, take, takeAll } from "../support/egress.ts";
+import { GREETING, inWorld, request, take, takeAll } from "../support/egress.ts";
 import { ECHO, SILENT, STONE } from "../support/egress_world.ts";
 
-function inWorld(name: string, fn: (world: EgressWorld) => Promise<void>): void {
-  Deno.test(name, async () => {
-    await using world = await EgressWorld.start();
-    world.resolve({ "page.example": ECHO, "stone.page.example": STONE });
-    await fn(world);
-  });
-}
+const inEchoWorld = (...[name, fn]: Parameters<typeof inWorld>) =>
+  inWorld(name, fn, { "page.example": ECHO, "stone.page.example": STONE });
 
-inWorld("a request comes in single bytes, with its data behind it", async (world) => {
+inEchoWorld("a request comes in single bytes, with its data behind it", async (world) => {
   const proxy = await world.proxy();
   using conn = await proxy.connect();
   for (const byte of [...GREETING, ...request("page.example")]) {
@@ -28,7 +23,7 @@ inWorld("a request comes in single bytes, with its data behind it", async (world
   assert.equal(fromUtf8(await take(other, 5)), "early");
 });
 
-inWorld("the end of one direction is passed on, and the other goes on", async (world) => {
+inEchoWorld("the end of one direction is passed on, and the other goes on", async (world) => {
   const proxy = await world.proxy();
   using conn = await proxy.open("page.example");
   await conn.write(utf8("whole"));
@@ -37,7 +32,7 @@ inWorld("the end of one direction is passed on, and the other goes on", async (w
   assert.equal(await takeAll(conn), "wholeend");
 });
 
-inWorld("garbage ends its own connection and no other", async (world) => {
+inEchoWorld("garbage ends its own connection and no other", async (world) => {
   const proxy = await world.proxy();
   using kept = await proxy.open("page.example");
   const cases: readonly (readonly [sent: number[], answer: number[], why: RegExp])[] = [
@@ -63,7 +58,7 @@ inWorld("garbage ends its own connection and no other", async (world) => {
   assert.equal(fromUtf8(await take(kept, 5)), "still");
 });
 
-inWorld("clients that go in the middle leave nothing behind", async (world) => {
+inEchoWorld("clients that go in the middle leave nothing behind", async (world) => {
   const proxy = await world.proxy({ limits: { atOnce: 1, connections: 10_000 } });
   const whole = [...GREETING, ...request("page.example")];
   for (let sent = 0; sent <= whole.length; sent += 4) {
@@ -82,7 +77,7 @@ inWorld("clients that go in the middle leave nothing behind", async (world) => {
   });
 });
 
-inWorld("a client that does not ask in time is closed", async (world) => {
+inEchoWorld("a client that does not ask in time is closed", async (world) => {
   const proxy = await world.proxy({ limits: { handshakeMs: 1000 } });
   using silent = await proxy.connect();
   assert.equal(await takeAll(silent), "");
@@ -97,7 +92,7 @@ inWorld("a client that does not ask in time is closed", async (world) => {
   assert.equal(fromUtf8(await take(conn, 1)), "x");
 });
 
-inWorld("a host that does not answer in time is given up", async (world) => {
+inEchoWorld("a host that does not answer in time is given up", async (world) => {
   const proxy = await world.proxy({ limits: { connectMs: 1500 } });
   world.askFor(SILENT);
   // The name server hears the question and says nothing.
@@ -106,7 +101,7 @@ inWorld("a host that does not answer in time is given up", async (world) => {
   assert.equal(await proxy.echo("page.example", "x"), "x");
 });
 
-inWorld("a connection that lasts too long is cut off", async (world) => {
+inEchoWorld("a connection that lasts too long is cut off", async (world) => {
   const proxy = await world.proxy({ limits: { wholeMs: 300 } });
   using conn = await proxy.open("page.example");
   assert.equal(await takeAll(conn), "");
@@ -114,7 +109,7 @@ inWorld("a connection that lasts too long is cut off", async (world) => {
   assert.equal(await proxy.reason(1), why);
 });
 
-inWorld("bytes count in both directions and over all connections", async (world) => {
+inEchoWorld("bytes count in both directions and over all connections", async (world) => {
   const proxy = await world.proxy({ limits: { bytes: 100 } });
   assert.equal(await proxy.echo("page.example", "x".repeat(20)), "x".repeat(20));
   // The echo ends with the connection, and adds `end`.
@@ -127,7 +122,7 @@ inWorld("bytes count in both directions and over all connections", async (world)
   assert.equal(await proxy.reason(1), why);
 });
 
-inWorld("a host that takes nothing slows its sender, and costs no memory", async (world) => {
+inEchoWorld("a host that takes nothing slows its sender, and costs no memory", async (world) => {
   const megabytes = 256;
   const proxy = await world.proxy({ limits: { bytes: 4 * megabytes * 1024 * 1024 } });
   using conn = await proxy.open("stone.page.example");
@@ -151,23 +146,26 @@ inWorld("a host that takes nothing slows its sender, and costs no memory", async
   await within("end of writing", writing);
 });
 
-inWorld("one connection more than may be open is refused, and one fewer is not", async (world) => {
-  const proxy = await world.proxy({ limits: { atOnce: 2, connections: 10_000 } });
-  using first = await proxy.open("page.example");
-  using _second = await proxy.open("page.example");
-  using third = await proxy.connect();
-  assert.equal(await takeAll(third), "");
-  assert.equal(await proxy.reason(1), "too many connections: 2 are open");
-  await first.closeWrite();
-  assert.equal(await takeAll(first), "end");
-  await until("room", async () => {
-    using conn = await proxy.connect();
-    await conn.write(GREETING);
-    return (await take(conn, 2).catch(() => new Uint8Array())).length === 2;
-  });
-});
+inEchoWorld(
+  "one connection more than may be open is refused, and one fewer is not",
+  async (world) => {
+    const proxy = await world.proxy({ limits: { atOnce: 2, connections: 10_000 } });
+    using first = await proxy.open("page.example");
+    using _second = await proxy.open("page.example");
+    using third = await proxy.connect();
+    assert.equal(await takeAll(third), "");
+    assert.equal(await proxy.reason(1), "too many connections: 2 are open");
+    await first.closeWrite();
+    assert.equal(await takeAll(first), "end");
+    await until("room", async () => {
+      using conn = await proxy.connect();
+      await conn.write(GREETING);
+      return (await take(conn, 2).catch(() => new Uint8Array())).length === 2;
+    });
+  },
+);
 
-inWorld(
+inEchoWorld(
   "beyond the limit of a call nobody listens, and what is open goes on",
   async (world) => {
     const proxy = await world.proxy({ limits: { connections: 2 } });
@@ -182,7 +180,7 @@ inWorld(
   },
 );
 
-inWorld("any number of refusals is counted, and twenty are told, as data", async (world) => {
+inEchoWorld("any number of refusals is counted, and twenty are told, as data", async (world) => {
   const proxy = await world.proxy({ limits: { connections: 1000 } });
   for (let each = 0; each < 30; each += 1) {
     const host = `\x1b[31m${each}\u202e${"x".repeat(200)}.example`.slice(0, 250);

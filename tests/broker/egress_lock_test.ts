@@ -5,18 +5,11 @@
 import assert from "node:assert/strict";
 import type { EgressSettings } from "../../broker/egress/settings.ts";
 import { directoryOf } from "../../proto/layout.ts";
-import { EgressWorld } from "../support/egress.ts";
+import { EgressWorld, inWorld } from "../support/egress.ts";
 import type { Try } from "../support/egress_probe.ts";
 import { ECHO, PAGE, SPECIAL } from "../support/egress_world.ts";
 
 const MAIN = "../../broker/egress/main.ts";
-
-function inWorld(name: string, fn: (world: EgressWorld) => Promise<void>): void {
-  Deno.test(name, async () => {
-    await using world = await EgressWorld.start();
-    await fn(world);
-  });
-}
 
 /** Flags with `flag` beside them; one without a value, which is everything, in place of those with one. */
 const widened = (flag: string) => (flags: string[]) => [

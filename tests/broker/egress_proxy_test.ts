@@ -2,15 +2,8 @@
 import assert from "node:assert/strict";
 import { isAddress } from "../../broker/egress/addresses.ts";
 import { until } from "../support/broker.ts";
-import { EgressWorld } from "../support/egress.ts";
+import { inWorld } from "../support/egress.ts";
 import { ECHO, ECHO6, PAGE, SPECIAL } from "../support/egress_world.ts";
-
-function inWorld(name: string, fn: (world: EgressWorld) => Promise<void>): void {
-  Deno.test(name, async () => {
-    await using world = await EgressWorld.start();
-    await fn(world);
-  });
-}
 
 inWorld("a host of the grant is reached over TLS, and another one is not", async (world) => {
   world.resolve({ "page.example": PAGE, "www.page.example": PAGE, "evil.example": PAGE });

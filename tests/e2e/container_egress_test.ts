@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { recordsIn } from "../../scripts/support/story.ts";
 import { flagsFor, PROJECT, startBroker, type TempHome } from "../support/broker.ts";
-import { containersOf } from "../support/containers.ts";
+import { containersOf, rootToolTest } from "../support/containers.ts";
 import {
   answerTo,
   failureAt,
@@ -24,36 +24,39 @@ import { Followed, TempDir } from "../support/scripts.ts";
 /** Where the site is, and a loopback address that no configuration here names. */
 const SITE = "127.0.9.1";
 const OTHER = "127.0.9.2";
-Deno.test("a granted host is fetched: status, headers and body; a status such as 404 is a result", async () => {
-  await using site = new HttpsSite(SITE);
-  using home = await fetchHome(SITE);
-  await using broker = await startBroker(home);
-  const headers = { "content-type": "text/plain" };
-  for (const name of NAMES) {
-    const page = { status: "HTTP/1.1 200 OK", headers, body: `this is ${name}\n` };
-    assert.deepEqual(await pageAt(home, `https://${name}/`), page);
-  }
-  const missing = await pageAt(home, "https://page.example/status/404");
-  assert.deepEqual(missing, { status: "HTTP/1.1 404 So It Is", headers, body: "404\n" });
-  assert.equal((await pageAt(home, "https://page.example:443/status/500")).body, "500\n");
-  // Of this machine the site learns nothing.
-  const { body } = await pageAt(home, "https://page.example/headers?a=%2e%2e/../b");
-  assert.deepEqual(body.split("\r\n"), [
-    "GET /headers?a=%2e%2e/../b HTTP/1.1",
-    "Host: page.example",
-    "User-Agent: boxmaker",
-    "Accept: */*",
-    "Accept-Encoding: deflate, gzip, br, zstd",
-  ]);
-  assert.equal(site.asked.length, 6);
-  await nothingLeftOf(home);
-  const results = recordsIn(home.layout.audit).filter(({ event }) => event.type === "result");
-  assert.equal(results.length, 6);
-  await broker.stop();
-  assert.deepEqual(refusedLines(broker.stderr), []);
-});
+rootToolTest(
+  "a granted host is fetched: status, headers and body; a status such as 404 is a result",
+  async () => {
+    await using site = new HttpsSite(SITE);
+    using home = await fetchHome(SITE);
+    await using broker = await startBroker(home);
+    const headers = { "content-type": "text/plain" };
+    for (const name of NAMES) {
+      const page = { status: "HTTP/1.1 200 OK", headers, body: `this is ${name}\n` };
+      assert.deepEqual(await pageAt(home, `https://${name}/`), page);
+    }
+    const missing = await pageAt(home, "https://page.example/status/404");
+    assert.deepEqual(missing, { status: "HTTP/1.1 404 So It Is", headers, body: "404\n" });
+    assert.equal((await pageAt(home, "https://page.example:443/status/500")).body, "500\n");
+    // Of this machine the site learns nothing.
+    const { body } = await pageAt(home, "https://page.example/headers?a=%2e%2e/../b");
+    assert.deepEqual(body.split("\r\n"), [
+      "GET /headers?a=%2e%2e/../b HTTP/1.1",
+      "Host: page.example",
+      "User-Agent: boxmaker",
+      "Accept: */*",
+      "Accept-Encoding: deflate, gzip, br, zstd",
+    ]);
+    assert.equal(site.asked.length, 6);
+    await nothingLeftOf(home);
+    const results = recordsIn(home.layout.audit).filter(({ event }) => event.type === "result");
+    assert.equal(results.length, 6);
+    await broker.stop();
+    assert.deepEqual(refusedLines(broker.stderr), []);
+  },
+);
 
-Deno.test("what no grant covers does not run", async () => {
+rootToolTest("what no grant covers does not run", async () => {
   await using site = new HttpsSite(SITE);
   using home = await fetchHome(SITE);
   await using broker = await startBroker(home);
@@ -90,7 +93,7 @@ Deno.test("what no grant covers does not run", async () => {
   await broker.stop();
 });
 
-Deno.test("TLS is real: who the site is counts, and who says so", async () => {
+rootToolTest("TLS is real: who the site is counts, and who says so", async () => {
   await using site = new HttpsSite(SITE);
   const invalid = "the host's certificate is not valid";
   {
@@ -160,7 +163,7 @@ const REDIRECTS: Readonly<Record<string, readonly [to: string, why: string]>> = 
   "to another protocol": ["gopher://page.example/", ONLY_HTTPS],
 };
 
-Deno.test("a redirect leads nowhere that a call may not go", async (t) => {
+rootToolTest("a redirect leads nowhere that a call may not go", async (t) => {
   await using site = new HttpsSite(SITE);
   using home = await fetchHome(SITE);
   await using broker = await startBroker(home);
@@ -184,23 +187,26 @@ Deno.test("a redirect leads nowhere that a call may not go", async (t) => {
   assert.deepEqual(refusedLines(broker.stderr), told);
 });
 
-Deno.test("a granted name does not lead to a private address, unless the owner has named that", async () => {
-  await using site = new HttpsSite(SITE);
-  const words = `page.example leads to ${SITE}, a loopback address`;
-  for (const named of [[], [OTHER], ["10.0.0.0/8"]]) {
-    using home = await fetchHome(SITE, { private: named });
-    await using broker = await startBroker(home);
-    assert.equal(await failureAt(home, "https://page.example/"), PROXY_REFUSED + words);
-    await broker.stop();
-    assert.deepEqual(refusedLines(broker.stderr), [
-      `brokerd: egress: 1 connections refused: ${words}`,
-    ]);
-  }
-  assert.equal(site.connections, 0);
-  using home = await fetchHome(SITE, { private: ["127.0.9.0/31"] });
-  await using _broker = await startBroker(home);
-  assert.equal((await pageAt(home, "https://page.example/")).body, "this is page.example\n");
-});
+rootToolTest(
+  "a granted name does not lead to a private address, unless the owner has named that",
+  async () => {
+    await using site = new HttpsSite(SITE);
+    const words = `page.example leads to ${SITE}, a loopback address`;
+    for (const named of [[], [OTHER], ["10.0.0.0/8"]]) {
+      using home = await fetchHome(SITE, { private: named });
+      await using broker = await startBroker(home);
+      assert.equal(await failureAt(home, "https://page.example/"), PROXY_REFUSED + words);
+      await broker.stop();
+      assert.deepEqual(refusedLines(broker.stderr), [
+        `brokerd: egress: 1 connections refused: ${words}`,
+      ]);
+    }
+    assert.equal(site.connections, 0);
+    using home = await fetchHome(SITE, { private: ["127.0.9.0/31"] });
+    await using _broker = await startBroker(home);
+    assert.equal((await pageAt(home, "https://page.example/")).body, "this is page.example\n");
+  },
+);
 
 /** A brokerd in whose eyes `hosts` is /etc/hosts. */
 async function startWithHosts(home: TempHome, hosts: string): Promise<Followed> {
@@ -214,42 +220,45 @@ async function startWithHosts(home: TempHome, hosts: string): Promise<Followed> 
   return brokerd;
 }
 
-Deno.test("a name that leads elsewhere the second time is held against the rules again", async () => {
-  using place = new TempDir();
-  const hosts = place.write("hosts", "");
-  const lead = (...addresses: string[]) =>
-    Deno.writeTextFileSync(hosts, addresses.map((each) => `${each} page.example\n`).join(""));
-  await using site = new HttpsSite(SITE, {
-    "/turn": () => {
-      lead(OTHER);
-      return response("302 Found", { Location: "/" }, "");
-    },
-  });
-  await using other = new HttpsSite(OTHER);
-  // No table: each name is looked up.
-  using home = await fetchHome(SITE, { hosts: {} });
-  await using brokerd = await startWithHosts(home, hosts);
-  const fetched = () => failureAt(home, "https://page.example/");
-  lead(SITE);
-  assert.equal((await pageAt(home, "https://page.example/")).body, "this is page.example\n");
-  lead(OTHER);
-  const words = `page.example leads to ${OTHER}, a loopback address`;
-  assert.equal(await fetched(), PROXY_REFUSED + words);
-  // Within one call, too.
-  lead(SITE);
-  assert.equal(await failureAt(home, "https://page.example/turn"), PROXY_REFUSED + words);
-  lead("169.254.169.254");
-  assert.match(await fetched(), /leads to 169\.254\.169\.254, a link-local address$/);
-  // Also where one of its addresses may be reached.
-  lead(OTHER, SITE);
-  assert.equal(await fetched(), PROXY_REFUSED + words);
-  assert.deepEqual([site.connections, other.connections], [2, 0]);
-  lead();
-  assert.match(await fetched(), /page\.example could not be (looked up|reached)$/);
-  lead(SITE);
-  assert.equal((await pageAt(home, "https://page.example/")).body, "this is page.example\n");
-  assert(brokerd.output.includes(`brokerd: egress: 1 connections refused: ${words}\n`));
-  brokerd.signal("SIGTERM");
-  assert.equal(await brokerd.ends(), 0);
-  await nothingLeftOf(home);
-});
+rootToolTest(
+  "a name that leads elsewhere the second time is held against the rules again",
+  async () => {
+    using place = new TempDir();
+    const hosts = place.write("hosts", "");
+    const lead = (...addresses: string[]) =>
+      Deno.writeTextFileSync(hosts, addresses.map((each) => `${each} page.example\n`).join(""));
+    await using site = new HttpsSite(SITE, {
+      "/turn": () => {
+        lead(OTHER);
+        return response("302 Found", { Location: "/" }, "");
+      },
+    });
+    await using other = new HttpsSite(OTHER);
+    // No table: each name is looked up.
+    using home = await fetchHome(SITE, { hosts: {} });
+    await using brokerd = await startWithHosts(home, hosts);
+    const fetched = () => failureAt(home, "https://page.example/");
+    lead(SITE);
+    assert.equal((await pageAt(home, "https://page.example/")).body, "this is page.example\n");
+    lead(OTHER);
+    const words = `page.example leads to ${OTHER}, a loopback address`;
+    assert.equal(await fetched(), PROXY_REFUSED + words);
+    // Within one call, too.
+    lead(SITE);
+    assert.equal(await failureAt(home, "https://page.example/turn"), PROXY_REFUSED + words);
+    lead("169.254.169.254");
+    assert.match(await fetched(), /leads to 169\.254\.169\.254, a link-local address$/);
+    // Also where one of its addresses may be reached.
+    lead(OTHER, SITE);
+    assert.equal(await fetched(), PROXY_REFUSED + words);
+    assert.deepEqual([site.connections, other.connections], [2, 0]);
+    lead();
+    assert.match(await fetched(), /page\.example could not be (looked up|reached)$/);
+    lead(SITE);
+    assert.equal((await pageAt(home, "https://page.example/")).body, "this is page.example\n");
+    assert(brokerd.output.includes(`brokerd: egress: 1 connections refused: ${words}\n`));
+    brokerd.signal("SIGTERM");
+    assert.equal(await brokerd.ends(), 0);
+    await nothingLeftOf(home);
+  },
+);

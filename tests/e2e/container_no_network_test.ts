@@ -6,7 +6,13 @@
 import assert from "node:assert/strict";
 import dgram from "node:dgram";
 import { startBroker, type TempHome, until, within } from "../support/broker.ts";
-import { callTool, noContainerOf, runCommand, toolHome } from "../support/containers.ts";
+import {
+  callTool,
+  noContainerOf,
+  rootToolTest,
+  runCommand,
+  toolHome,
+} from "../support/containers.ts";
 import { GREETING, take } from "../support/egress.ts";
 import { forEachConnection } from "../support/egress_world.ts";
 import { fetchHome, nothingLeftOf, pageAt } from "../support/fetches.ts";
@@ -182,7 +188,7 @@ async function shellHome(): Promise<TempHome> {
   return home;
 }
 
-Deno.test("a command reaches nothing that listens on this machine", async () => {
+rootToolTest("a command reaches nothing that listens on this machine", async () => {
   await using listeners = new Listeners();
   const ways = await waysOut(listeners);
   using home = await shellHome();
@@ -207,7 +213,7 @@ Deno.test("a command reaches nothing that listens on this machine", async () => 
   assert(listeners.heard > 0);
 });
 
-Deno.test("a command has one network device, and no way to anywhere else", async () => {
+rootToolTest("a command has one network device, and no way to anywhere else", async () => {
   using home = await shellHome();
   await using broker = await startBroker(home);
   const devices = await runCommand(home, "sed -n 's/^ *\\(.*\\):.*/\\1/p' /proc/net/dev");
@@ -235,7 +241,7 @@ Deno.test("a command has one network device, and no way to anywhere else", async
   await broker.stop();
 });
 
-Deno.test("a command beside a fetch cannot use its proxy", async () => {
+rootToolTest("a command beside a fetch cannot use its proxy", async () => {
   await using site = new HttpsSite(SITE);
   using home = await fetchHome(SITE);
   home.grant("run", 'tool = "shell"\nmode = "auto"\n');
@@ -265,34 +271,39 @@ Deno.test("a command beside a fetch cannot use its proxy", async () => {
   await broker.stop();
 });
 
-Deno.test("a unix socket is reached where the owner has granted its directory, and nowhere else", async () => {
-  await using listeners = new Listeners();
-  using place = new GrantPlace();
-  const granted = place.directory("granted");
-  const other = place.directory("other");
-  for (const directory of [granted, other]) {
-    listeners.unix(`${directory}/a.sock`);
-    Deno.chmodSync(`${directory}/a.sock`, 0o666);
-  }
-  using home = await shellHome();
-  const paths = `[constraints]\npaths = [${tomlText(granted)}]\n`;
-  home.grant("there", `tool = "shell"\nmode = "auto"\n${paths}`);
-  home.grant("read", `tool = "read_file"\nmode = "auto"\n${paths}`);
-  await using broker = await startBroker(home);
-  const { brokerSocket, adminSocket } = home.layout;
-  for (const path of [`${other}/a.sock`, `${granted}/../other/a.sock`, brokerSocket, adminSocket]) {
-    assert(Deno.lstatSync(path).isSocket);
-    const gone = `curl --silent --unix-socket ${path} http://any.example/; ls ${path} >&2`;
-    const { exit, stdout, stderr } = await runCommand(home, gone, granted);
-    assert.deepEqual([exit, stdout], [2, ""], path);
-    assert.match(stderr, /No such file or directory/);
-  }
-  assert.equal(listeners.heard, 0);
-  const read = await callTool(home, "read_file", { path: `${granted}/a.sock` });
-  assert.deepEqual(read, { status: "failed", message: `${granted}/a.sock is a socket` });
-  // What a directory holds is granted with it.
-  const reach = `curl --silent --unix-socket ${granted}/a.sock http://any.example/`;
-  assert.equal((await runCommand(home, reach, granted)).stdout, `${ANSWER}\n`);
-  assert.equal(listeners.heard, 1);
-  await broker.stop();
-});
+rootToolTest(
+  "a unix socket is reached where the owner has granted its directory, and nowhere else",
+  async () => {
+    await using listeners = new Listeners();
+    using place = new GrantPlace();
+    const granted = place.directory("granted");
+    const other = place.directory("other");
+    for (const directory of [granted, other]) {
+      listeners.unix(`${directory}/a.sock`);
+      Deno.chmodSync(`${directory}/a.sock`, 0o666);
+    }
+    using home = await shellHome();
+    const paths = `[constraints]\npaths = [${tomlText(granted)}]\n`;
+    home.grant("there", `tool = "shell"\nmode = "auto"\n${paths}`);
+    home.grant("read", `tool = "read_file"\nmode = "auto"\n${paths}`);
+    await using broker = await startBroker(home);
+    const { brokerSocket, adminSocket } = home.layout;
+    for (
+      const path of [`${other}/a.sock`, `${granted}/../other/a.sock`, brokerSocket, adminSocket]
+    ) {
+      assert(Deno.lstatSync(path).isSocket);
+      const gone = `curl --silent --unix-socket ${path} http://any.example/; ls ${path} >&2`;
+      const { exit, stdout, stderr } = await runCommand(home, gone, granted);
+      assert.deepEqual([exit, stdout], [2, ""], path);
+      assert.match(stderr, /No such file or directory/);
+    }
+    assert.equal(listeners.heard, 0);
+    const read = await callTool(home, "read_file", { path: `${granted}/a.sock` });
+    assert.deepEqual(read, { status: "failed", message: `${granted}/a.sock is a socket` });
+    // What a directory holds is granted with it.
+    const reach = `curl --silent --unix-socket ${granted}/a.sock http://any.example/`;
+    assert.equal((await runCommand(home, reach, granted)).stdout, `${ANSWER}\n`);
+    assert.equal(listeners.heard, 1);
+    await broker.stop();
+  },
+);

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { namesOf, startBroker, type TempHome, until } from "../support/broker.ts";
-import { containersOf, contentOf } from "../support/containers.ts";
+import { containersOf, contentOf, pageTest } from "../support/containers.ts";
 import {
   answerTo,
   failureAt,
@@ -96,7 +96,7 @@ const BROKEN: Readonly<Record<string, readonly [sent: string, why: RegExp]>> = {
   ],
 };
 
-Deno.test("what a hostile page says stands in its place, and nowhere else", async (t) => {
+pageTest("what a hostile page says stands in its place, and nowhere else", async (t) => {
   const sent = [...Object.entries(HOSTILE), ...Object.entries(BROKEN)];
   const pathOf = (name: string) => `/${name.replaceAll(/\W/g, "-")}`;
   await using site = new HttpsSite(
@@ -123,7 +123,7 @@ Deno.test("what a hostile page says stands in its place, and nowhere else", asyn
   assert.deepEqual(refusedLines(broker.stderr), []);
 });
 
-Deno.test("a large, a packed, an endless and a slow page end at the limits", async (t) => {
+pageTest("a large, a packed, an endless and a slow page end at the limits", async (t) => {
   await using _site = new HttpsSite(SITE);
   const limits = { output_bytes: 5000, timeout_ms: 5000 };
   using home = await fetchHome(SITE, {}, { runner: limits });
@@ -154,7 +154,7 @@ Deno.test("a large, a packed, an endless and a slow page end at the limits", asy
   await broker.stop();
 });
 
-Deno.test("fetches side by side have a proxy each, and nothing is left of them", async () => {
+pageTest("fetches side by side have a proxy each, and nothing is left of them", async () => {
   await using site = new HttpsSite(SITE);
   using home = await fetchHome(SITE, {}, { runner: { parallel: 4 } });
   await using broker = await startBroker(home);
@@ -178,7 +178,7 @@ Deno.test("fetches side by side have a proxy each, and nothing is left of them",
   await broker.stop();
 });
 
-Deno.test("without a proxy no page is fetched, and everything else runs", async () => {
+pageTest("without a proxy no page is fetched, and everything else runs", async () => {
   await using site = new HttpsSite(SITE);
   using place = new TempDir();
   using notes = new GrantPlace();

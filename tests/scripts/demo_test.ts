@@ -1,6 +1,6 @@
 /** `deno task demo` and `scripts/device-check`, whole, with the real programs and the stand-in. */
 import assert from "node:assert/strict";
-import { toolImage } from "../support/image.ts";
+import { toolTest } from "../support/containers.ts";
 import { Followed, noneLeftWith, ROOT, runScript, TempDir } from "../support/scripts.ts";
 
 /** A folder for temporary homes, to see what is left in it. */
@@ -10,8 +10,7 @@ function tempEnv(place: TempDir): Record<string, string> {
 
 const left = ({ path }: TempDir) => [...Deno.readDirSync(path)].map(({ name }) => name);
 
-Deno.test("the demo comes out as it must, step by step, and leaves nothing", async () => {
-  await toolImage();
+toolTest("the demo comes out as it must, step by step, and leaves nothing", async () => {
   using place = new TempDir();
   const { code, stdout, stderr } = await runScript("demo.ts", [], { env: tempEnv(place) });
   assert.equal(code, 0, stdout + stderr);
@@ -63,7 +62,14 @@ Deno.test("a signal ends the demo, and nothing is left", async () => {
 
 Deno.test("a step that comes out otherwise is named, with 1, and the home is kept", async () => {
   using place = new TempDir();
-  const demo = [Deno.execPath(), "run", "--quiet", "-A", `${ROOT}/scripts/demo.ts`] as const;
+  const demo = [
+    Deno.execPath(),
+    "run",
+    "--quiet",
+    "-A",
+    `${ROOT}/scripts/demo.ts`,
+    "--no-tools",
+  ] as const;
   await using running = Followed.start(demo, { env: tempEnv(place) });
   await running.shows("1. what no grant covers");
   // From the next call on nothing is allowed any more.
@@ -72,14 +78,16 @@ Deno.test("a step that comes out otherwise is named, with 1, and the home is kep
   assert.equal(await running.ends(), 1);
   const { output } = running;
   assert(output.includes("NOT AS IT MUST BE: the owner was not asked\n"), output);
-  assert.match(output, /\ndemo: [3-7] of 9 steps did not come out as they must\n/);
+  assert.match(output, /\ndemo: [3-6] of 8 steps did not come out as they must\n/);
   assert(output.endsWith(`demo: the home is kept: ${place.path}/${home}\n`), output);
   await noneLeftWith(place.path);
 });
 
 Deno.test("--keep keeps the home of the demo; wrong usage ends with 2", async () => {
   using place = new TempDir();
-  const { code, stderr } = await runScript("demo.ts", ["--keep", "--no-tools"], { env: tempEnv(place) });
+  const { code, stderr } = await runScript("demo.ts", ["--keep", "--no-tools"], {
+    env: tempEnv(place),
+  });
   assert.equal(code, 0);
   const [home] = left(place);
   assert(stderr.endsWith(`demo: the home is kept: ${place.path}/${home}\n`), stderr);

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { homeAt } from "../../scripts/support/home.ts";
 import { recordsIn } from "../../scripts/support/story.ts";
 import { snapshot, until } from "../support/broker.ts";
-import { toolImage } from "../support/image.ts";
+import { toolTest } from "../support/containers.ts";
 import {
   Followed,
   noneLeftWith,
@@ -46,64 +46,68 @@ function pidOf(home: string, program: string): number {
   return found.pid;
 }
 
-Deno.test("on a terminal: denied, asked, approved, refused, and all of it in the log; the next run goes on", async () => {
-  await toolImage();
-  using place = new TempDir();
-  // A space, as in many a path.
-  const home = `${place.path}/my home`;
-  const { notes, layout } = homeAt(home);
-  {
-    await using up = await upWith(home, true, []);
-    assert(up.output.includes("up: tools run in containers of podman"), up.output);
-    await up.type("read /etc/passwd\r");
-    await up.shows("[denied] read_file Denied: no grant allows this call.");
-    await up.shows("> ", 2);
-    await up.type(`read ${notes}/a.md\r`);
-    await up.shows("approve 1? [y/N] ");
-    await up.type("y\r");
-    await up.shows("approved 1: runs");
-    await up.shows("The tool said: # Shopping");
-    await up.shows("- a new lamp for the hall");
-    await up.type(`read ${notes}/a.md\r`);
-    await up.shows("approve 4? [y/N] ");
-    await up.type("n\r");
-    await up.shows("The tool said: Denied: the owner refused this call.");
-    await up.type("\x04");
-    assert.equal(await up.ends(), 0);
-    // What was said meanwhile is told at the end, and did not break into what was typed.
-    const [during = "", after = ""] = up.output.split("up: said meanwhile, and in ");
-    assert.equal(during.includes("brokerd: approval"), false);
-    for (const said of ["brokerd: approval 1: session", "brokerd: approval 4: session"]) {
-      assert(after.includes(said), said);
+toolTest(
+  "on a terminal: denied, asked, approved, refused, and all of it in the log; the next run goes on",
+  async () => {
+    using place = new TempDir();
+    // A space, as in many a path.
+    const home = `${place.path}/my home`;
+    const { notes, layout } = homeAt(home);
+    {
+      await using up = await upWith(home, true, []);
+      assert(up.output.includes("up: tools run in containers of podman"), up.output);
+      await up.type("read /etc/passwd\r");
+      await up.shows("[denied] read_file Denied: no grant allows this call.");
+      await up.shows("> ", 2);
+      await up.type(`read ${notes}/a.md\r`);
+      await up.shows("approve 1? [y/N] ");
+      await up.type("y\r");
+      await up.shows("approved 1: runs");
+      await up.shows("The tool said: # Shopping");
+      await up.shows("- a new lamp for the hall");
+      await up.type(`read ${notes}/a.md\r`);
+      await up.shows("approve 4? [y/N] ");
+      await up.type("n\r");
+      await up.shows("The tool said: Denied: the owner refused this call.");
+      await up.type("\x04");
+      assert.equal(await up.ends(), 0);
+      // What was said meanwhile is told at the end, and did not break into what was typed.
+      const [during = "", after = ""] = up.output.split("up: said meanwhile, and in ");
+      assert.equal(during.includes("brokerd: approval"), false);
+      for (const said of ["brokerd: approval 1: session", "brokerd: approval 4: session"]) {
+        assert(after.includes(said), said);
+      }
+      assert(up.output.includes(`task ctl audit verify --home '${home}'`), up.output);
     }
-    assert(up.output.includes(`task ctl audit verify --home '${home}'`), up.output);
-  }
-  await noneLeftWith(home);
-  assert.equal(recordsIn(layout.audit).length, 6);
-  Deno.removeSync(`${layout.grants}/drafts-write.toml`);
-  Deno.writeTextFileSync(`${notes}/a.md`, "my own\n");
-  const before = ownersFiles(home);
-  {
-    await using up = await upWith(home, false);
-    await up.type("time\n");
-    await up.shows("The clock said: ");
-    await up.endInput();
-    assert.equal(await up.ends(), 0);
-  }
-  await noneLeftWith(home);
-  assert.deepEqual(ownersFiles(home), before);
-  const verify = await runScript("launch.ts", ["ctl", "audit", "verify", "--home", home]);
-  assert.match(verify.stdout, /^audit: ok, 6 records, head [0-9a-f]{64}\nanchored at 5\n$/);
-});
+    await noneLeftWith(home);
+    assert.equal(recordsIn(layout.audit).length, 6);
+    Deno.removeSync(`${layout.grants}/drafts-write.toml`);
+    Deno.writeTextFileSync(`${notes}/a.md`, "my own\n");
+    const before = ownersFiles(home);
+    {
+      await using up = await upWith(home, false);
+      await up.type("time\n");
+      await up.shows("The clock said: ");
+      await up.endInput();
+      assert.equal(await up.ends(), 0);
+    }
+    await noneLeftWith(home);
+    assert.deepEqual(ownersFiles(home), before);
+    const verify = await runScript("launch.ts", ["ctl", "audit", "verify", "--home", home]);
+    assert.match(verify.stdout, /^audit: ok, 6 records, head [0-9a-f]{64}\nanchored at 5\n$/);
+  },
+);
 
-Deno.test("each program runs under exactly its row", async () => {
+toolTest("each program runs under exactly its row", async () => {
   using place = new TempDir();
   // With tools brokerd may start podman and Deno, and nothing else.
-  await toolImage();
   await using _up = await upWith(place.path, false, []);
   const { layout } = homeAt(place.path);
   const env = { BOXMAKER_HOME: place.path };
-  const configs = { brokerd: `${place.path}/run/brokerd.toml`, loopd: `${place.path}/run/loopd.toml` };
+  const configs = {
+    brokerd: `${place.path}/run/brokerd.toml`,
+    loopd: `${place.path}/run/loopd.toml`,
+  };
   for (const [role, config] of Object.entries(configs)) {
     const { stdout } = await runScript("permissions.ts", [role, "--config", config], { env });
     const program = { brokerd: "broker/main.ts", loopd: "loop/main.ts" }[role] ?? "";

@@ -2,10 +2,11 @@
 import assert from "node:assert/strict";
 import { LABEL } from "../../broker/podman/args.ts";
 import { labelOf } from "../../broker/podman/runtime.ts";
-import { findRunner, type RunnerTable } from "../../scripts/support/podman.ts";
+import { findRunner, onPath, type RunnerTable } from "../../scripts/support/podman.ts";
 import type { FinalToolResponse } from "../../proto/messages.ts";
 import type { ToolName } from "../../proto/tools.ts";
 import { ask, TempHome, until } from "./broker.ts";
+import { IS_ROOT } from "./hostile.ts";
 import { toolImage } from "./image.ts";
 
 let runner: Promise<RunnerTable> | undefined;
@@ -37,22 +38,46 @@ export async function toolHome({ runner = {}, more = "" }: ToolOptions = {}): Pr
 }
 
 /** Whether what the tools need is installed. */
-const INSTALLED = ["podman", "mmdebstrap"].every((program) =>
-  (Deno.env.get("PATH") ?? "").split(":").some((directory) => {
-    try {
-      return Deno.statSync(`${directory}/${program}`).isFile;
-    } catch {
-      return false;
-    }
-  })
-);
+const INSTALLED = ["podman", "mmdebstrap"].every((program) => onPath(program) !== null);
+
+type Test = (t: Deno.TestContext) => void | Promise<void>;
 
 /** A test that runs tools. */
-export function toolTest(name: string, fn: () => void | Promise<void>): void {
+export function toolTest(name: string, fn: Test): void {
   Deno.test({
     name,
     // podman and mmdebstrap run the tools; on Debian: apt install podman runc uidmap mmdebstrap.
     ignore: !INSTALLED,
+    fn,
+  });
+}
+
+/** A test that runs tools, and needs what only root may do. */
+export function rootToolTest(name: string, fn: Test): void {
+  Deno.test({
+    name,
+    // Only root may listen on such ports, change what names lead to, or start what is not locked.
+    ignore: !INSTALLED || !IS_ROOT,
+    fn,
+  });
+}
+
+/** Whether this process may listen on the port of https. */
+const SERVES_HTTPS = (() => {
+  try {
+    Deno.listen({ hostname: "127.0.0.1", port: 443 }).close();
+    return true;
+  } catch (error) {
+    return error instanceof Deno.errors.AddrInUse;
+  }
+})();
+
+/** A test that fetches pages from a site of its own. */
+export function pageTest(name: string, fn: Test): void {
+  Deno.test({
+    name,
+    // Pages come from port 443, on which only root may listen, or whom the system lets.
+    ignore: !INSTALLED || !SERVES_HTTPS,
     fn,
   });
 }

@@ -13,6 +13,7 @@ import {
   type EgressLimits,
   type EgressSettings,
 } from "../../broker/egress/settings.ts";
+import { onPath } from "../../scripts/support/podman.ts";
 import { LineSplitter } from "../../proto/lines.ts";
 import { fromUtf8, utf8 } from "../../proto/text.ts";
 import { until, within } from "./broker.ts";
@@ -280,4 +281,26 @@ export class Proxy {
       socket.destroy();
     }
   }
+}
+
+/** Whether a network of its own can be made here. */
+const CAN_MAKE_WORLDS = Deno.uid() === 0 &&
+  ["ip", "nsenter", "unshare"].every((program) => onPath(program) !== null);
+
+/** A test in a network of its own, in which `names` lead to addresses. */
+export function inWorld(
+  name: string,
+  fn: (world: EgressWorld) => Promise<void>,
+  names: Readonly<Record<string, string>> = {},
+): void {
+  Deno.test({
+    name,
+    // A network of its own takes root, and ip, nsenter and unshare (Debian's iproute2 and util-linux).
+    ignore: !CAN_MAKE_WORLDS,
+    fn: async () => {
+      await using world = await EgressWorld.start();
+      world.resolve(names);
+      await fn(world);
+    },
+  });
 }
