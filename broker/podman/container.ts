@@ -70,7 +70,7 @@ export class Container {
   }
 
   /** Ends it, for the reason `how`. Without effect once it has ended. */
-  end(how: "late" | "cut" | "stopped"): void {
+  end(how: Exclude<Ended["how"], "exited">): void {
     if (!this.#running || this.#killed !== null) return;
     this.#how = how;
     this.#killed = this.#kill();
@@ -78,18 +78,15 @@ export class Container {
 
   async #run(): Promise<Ended> {
     const timer = setTimeout(() => this.end("late"), this.#options.timeoutMs);
+    // Podman that somebody else ends leaves its container running, and maybe a pipe to us open.
+    void this.#child.status.then(({ signal }) => signal !== null && this.end("lost"));
     try {
       const [stdout, stderr] = await Promise.all([
         this.#read(this.#child.stdout),
         this.#read(this.#child.stderr),
         this.#feed(),
       ]);
-      const { code, signal } = await this.#child.status;
-      if (signal !== null && this.#killed === null) {
-        // Podman that somebody else ends leaves its container running.
-        this.#how = "lost";
-        await this.#remove();
-      }
+      const { code } = await this.#child.status;
       return { how: this.#how, code, stdout, stderr };
     } finally {
       this.#running = false;
@@ -128,13 +125,13 @@ export class Container {
   async #kill(): Promise<void> {
     const end = Date.now() + KILL_MS;
     // A container that is still being started is not there to be removed yet.
-    while (this.#running && Date.now() < end) {
+    do {
       await this.#remove();
       await Promise.race([
         this.#child.status,
         new Promise((resolve) => setTimeout(resolve, RETRY_MS)),
       ]);
-    }
+    } while (this.#running && Date.now() < end);
     if (!this.#running) return;
     try {
       this.#child.kill("SIGKILL");

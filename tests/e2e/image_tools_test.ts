@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { TOOLS } from "../../scripts/support/image.ts";
 import { GrantPlace, runInImage, runTool } from "../support/image.ts";
+import { toolTest } from "../support/containers.ts";
 
 /** What `script` prints in the image, run as the container's user, or as root with the rights to look. */
 async function printed(script: string, { root = false } = {}): Promise<string> {
@@ -11,24 +12,27 @@ async function printed(script: string, { root = false } = {}): Promise<string> {
   return text;
 }
 
-Deno.test("the tools belong to root, with their rights, and nobody else may write anything", async () => {
-  const listing = await printed(
-    "cd /usr/lib/boxmaker; stat --format='%U %a %n' *; stat --format='%U %a' .",
-  );
-  assert.deepEqual(
-    listing.trim().split("\n").sort(),
-    [
-      "root 755",
-      ...Object.entries({ ...TOOLS, recipe: "0644" }).map(([name, mode]) =>
-        `root ${mode.slice(1)} ${name}`
-      ),
-    ].sort(),
-  );
-  const writable = "find / -xdev \\( -perm -0002 -o -user 65534 \\) ! -type l ! -path '/tmp*'";
-  assert.equal(await printed(`${writable} ! -perm -1000`, { root: true }), "");
-});
+toolTest(
+  "the tools belong to root, with their rights, and nobody else may write anything",
+  async () => {
+    const listing = await printed(
+      "cd /usr/lib/boxmaker; stat --format='%U %a %n' *; stat --format='%U %a' .",
+    );
+    assert.deepEqual(
+      listing.trim().split("\n").sort(),
+      [
+        "root 755",
+        ...Object.entries({ ...TOOLS, recipe: "0644" }).map(([name, mode]) =>
+          `root ${mode.slice(1)} ${name}`
+        ),
+      ].sort(),
+    );
+    const writable = "find / -xdev \\( -perm -0002 -o -user 65534 \\) ! -type l ! -path '/tmp*'";
+    assert.equal(await printed(`${writable} ! -perm -1000`, { root: true }), "");
+  },
+);
 
-Deno.test("no file raises rights, and none is a device", async () => {
+toolTest("no file raises rights, and none is a device", async () => {
   assert.equal(await printed("find / -xdev -type f -perm /6000", { root: true }), "");
   assert.equal(await printed("find / -xdev \\( -type b -o -type c \\)", { root: true }), "");
   // The same search finds one that is made.
@@ -36,7 +40,7 @@ Deno.test("no file raises rights, and none is a device", async () => {
   assert.equal(await printed(made), "/tmp/x\n");
 });
 
-Deno.test("a shell's usual programs are there, and no compiler", async () => {
+toolTest("a shell's usual programs are there, and no compiler", async () => {
   const there =
     "awk bash bzip2 cat curl cut diff find grep gzip head jq ls patch ps sed sort tail tar tr " +
     "uniq unzip wc xargs xz";
@@ -48,7 +52,7 @@ Deno.test("a shell's usual programs are there, and no compiler", async () => {
   assert.match(await printed("grep -c BEGIN /etc/ssl/certs/ca-certificates.crt"), /^\d{2,3}\n$/);
 });
 
-Deno.test("the mount points under /run are there, empty", async () => {
+toolTest("the mount points under /run are there, empty", async () => {
   assert.equal(
     await printed("ls -A /run/boxmaker; stat -c %F%s /run/boxmaker-ca.pem"),
     [
@@ -57,7 +61,7 @@ Deno.test("the mount points under /run are there, empty", async () => {
   );
 });
 
-Deno.test("in a tool's container only /tmp and what is granted can be written", async () => {
+toolTest("in a tool's container only /tmp and what is granted can be written", async () => {
   using place = new GrantPlace();
   const grant = place.directory("grant");
   const script =
@@ -70,7 +74,7 @@ Deno.test("in a tool's container only /tmp and what is granted can be written", 
   assert.equal(open.text, `SC/tmp\n${grant}\n`);
 });
 
-Deno.test("what one call writes the next one runs and the next one reads", async () => {
+toolTest("what one call writes the next one runs and the next one reads", async () => {
   using place = new GrantPlace();
   const grant = place.directory("grant");
   const call = { mounts: [grant], writable: true };

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { gzipSync } from "node:zlib";
 import { podman as runPodman, runTool, type ToolCall } from "../support/image.ts";
+import { toolTest } from "../support/containers.ts";
 import { type Answer, Web } from "../support/image_web.ts";
 
 /** A response of `status` with `headers` and `body`. */
@@ -20,7 +21,7 @@ function fetchFrom(web: Web, url: string, call: ToolCall = {}, trusted = true) {
 
 const PAGE = "https://page.example";
 
-Deno.test("a page comes with its status line, the few headers and its body", async () => {
+toolTest("a page comes with its status line, the few headers and its body", async () => {
   await using web = new Web((_, head) =>
     response("200 OK", {
       "Content-TYPE": "text/plain",
@@ -52,7 +53,7 @@ Deno.test("a page comes with its status line, the few headers and its body", asy
   assert.deepEqual(web.wanted, ["page.example:443"]);
 });
 
-Deno.test("an error's page is a result, and one without body too", async () => {
+toolTest("an error's page is a result, and one without body too", async () => {
   await using web = new Web((path) => response(path.slice(1), { "Retry-After": "7" }, "no\n"));
   for (const status of ["404", "500", "429"]) {
     const { code, text } = await fetchFrom(web, `${PAGE}/${status}`);
@@ -62,7 +63,7 @@ Deno.test("an error's page is a result, and one without body too", async () => {
   assert.deepEqual([code, text], [0, "SHTTP/1.1 204\nretry-after: 7\n\n"]);
 });
 
-Deno.test("redirects are followed through the proxy, five of them", async () => {
+toolTest("redirects are followed through the proxy, five of them", async () => {
   await using web = new Web((path) => {
     const left = Number(path.slice(1));
     const host = left % 2 === 0 ? "page" : "other";
@@ -82,30 +83,33 @@ Deno.test("redirects are followed through the proxy, five of them", async () => 
   assert.match(six.stderr, /^curl: \(47\) .*\nit was redirected more than 5 times\n$/);
 });
 
-Deno.test("a redirect leads neither to plain http nor to another protocol nor past the proxy", async () => {
-  let target = "";
-  await using web = new Web(() => redirect(target), ["page.example"]);
-  for (target of ["http://page.example/", "file:///etc/passwd", "gopher://page.example/"]) {
-    const { code, text, stderr } = await fetchFrom(web, `${PAGE}/`);
-    assert.deepEqual([code, text], [1, "S"], target);
-    assert.match(stderr, /^curl: \(1\) .*\nonly https is fetched\n$/);
-  }
-  // Nothing but the page itself was asked of the proxy.
-  assert.deepEqual([...new Set(web.wanted)], ["page.example:443"]);
-  for (target of ["https://other.example/", "https://127.0.0.1/"]) {
-    const { code, text, stderr } = await fetchFrom(web, `${PAGE}/`);
-    assert.deepEqual([code, text], [1, "S"], target);
-    assert.match(stderr, /^curl: \(97\) .*\nthe egress proxy refused the connection\n$/);
-  }
-  assert.deepEqual([...new Set(web.wanted)], [
-    ...["page.example:443", "other.example:443", "an address"],
-  ]);
-  // Where no redirect went before, curl tells more.
-  const first = await fetchFrom(web, "https://other.example/");
-  assert.match(first.stderr, /^curl: \(97\) .*other\.example/);
-});
+toolTest(
+  "a redirect leads neither to plain http nor to another protocol nor past the proxy",
+  async () => {
+    let target = "";
+    await using web = new Web(() => redirect(target), ["page.example"]);
+    for (target of ["http://page.example/", "file:///etc/passwd", "gopher://page.example/"]) {
+      const { code, text, stderr } = await fetchFrom(web, `${PAGE}/`);
+      assert.deepEqual([code, text], [1, "S"], target);
+      assert.match(stderr, /^curl: \(1\) .*\nonly https is fetched\n$/);
+    }
+    // Nothing but the page itself was asked of the proxy.
+    assert.deepEqual([...new Set(web.wanted)], ["page.example:443"]);
+    for (target of ["https://other.example/", "https://127.0.0.1/"]) {
+      const { code, text, stderr } = await fetchFrom(web, `${PAGE}/`);
+      assert.deepEqual([code, text], [1, "S"], target);
+      assert.match(stderr, /^curl: \(97\) .*\nthe egress proxy refused the connection\n$/);
+    }
+    assert.deepEqual([...new Set(web.wanted)], [
+      ...["page.example:443", "other.example:443", "an address"],
+    ]);
+    // Where no redirect went before, curl tells more.
+    const first = await fetchFrom(web, "https://other.example/");
+    assert.match(first.stderr, /^curl: \(97\) .*other\.example/);
+  },
+);
 
-Deno.test("http:// and other protocols are refused from the start", async () => {
+toolTest("http:// and other protocols are refused from the start", async () => {
   await using web = new Web(() => response("200 OK", {}, "x"));
   for (const url of ["http://page.example/", "file:///etc/passwd", "-K/etc/passwd", "ftp://h/"]) {
     const { code, text, stderr } = await fetchFrom(web, url);
@@ -115,7 +119,7 @@ Deno.test("http:// and other protocols are refused from the start", async () => 
   assert.deepEqual(web.wanted, []);
 });
 
-Deno.test("a certificate of an unknown authority or for another host is refused", async () => {
+toolTest("a certificate of an unknown authority or for another host is refused", async () => {
   await using web = new Web(() => response("200 OK", {}, "x"), ["page.example", "wrong.example"]);
   assert.equal((await fetchFrom(web, PAGE)).text, "SHTTP/1.1 200 OK\n\nx");
   const unknown = await fetchFrom(web, PAGE, {}, false);
@@ -130,7 +134,7 @@ Deno.test("a certificate of an unknown authority or for another host is refused"
   assert.deepEqual(web.asked, ["/"]);
 });
 
-Deno.test("neither a body nor headers can imitate the block of headers", async () => {
+toolTest("neither a body nor headers can imitate the block of headers", async () => {
   const fake = "HTTP/1.1 200 OK\r\nContent-Type: text/fake\r\n\r\n";
   const chunked = { "Transfer-Encoding": "chunked", "Trailer": "Retry-After" };
   const answers: Record<string, string> = {
@@ -161,7 +165,7 @@ Deno.test("neither a body nor headers can imitate the block of headers", async (
   }
 });
 
-Deno.test("a long body ends one byte after the limit, a packed one after unpacking", async () => {
+toolTest("a long body ends one byte after the limit, a packed one after unpacking", async () => {
   const plain = "y\n".repeat(500_000);
   const bodies: Record<string, Uint8Array<ArrayBuffer>> = {
     "/exact": new TextEncoder().encode("x".repeat(1000)),
@@ -181,7 +185,7 @@ Deno.test("a long body ends one byte after the limit, a packed one after unpacki
   }
 });
 
-Deno.test("a page that breaks off or does not come in time fails, in curl's words", async () => {
+toolTest("a page that breaks off or does not come in time fails, in curl's words", async () => {
   await using web = new Web(() => response("200 OK", { "Content-Length": "10" }, "short"));
   const cut = await fetchFrom(web, PAGE);
   assert.deepEqual([cut.code, cut.text], [1, "S"]);
@@ -193,13 +197,13 @@ Deno.test("a page that breaks off or does not come in time fails, in curl's word
   assert.match(late.stderr, /^curl: \(28\) .*\nit took longer than 1 seconds\n$/);
 });
 
-Deno.test("without the proxy it waits, then says that it is not there", async () => {
+toolTest("without the proxy it waits, then says that it is not there", async () => {
   const { code, text, stderr } = await runTool("http_fetch", [PAGE]);
   assert.deepEqual([code, text], [72, "S"]);
   assert.equal(stderr, "the egress proxy did not start in 10 seconds\n");
 });
 
-Deno.test("it uses the proxy that starts after it", async () => {
+toolTest("it uses the proxy that starts after it", async () => {
   using late = new SilentSocket({ open: false });
   const name = `boxmaker-test-${crypto.randomUUID()}`;
   const podman = [...late.podman, `--name=${name}`];

@@ -1,6 +1,7 @@
 /** `read_file` and `write_file` of the image, in containers as `brokerd` starts them. */
 import assert from "node:assert/strict";
 import { GrantPlace, podman, runTool } from "../support/image.ts";
+import { toolTest } from "../support/containers.ts";
 import { until } from "../support/broker.ts";
 
 /** Names that a shell could take for something else. */
@@ -15,7 +16,7 @@ function namesIn(directory: string): string[] {
   return [...Deno.readDirSync(directory)].map(({ name }) => name).sort();
 }
 
-Deno.test("a file is written and read under every name, and nothing else is", async () => {
+toolTest("a file is written and read under every name, and nothing else is", async () => {
   using place = new GrantPlace();
   const grant = place.directory("grant");
   const call = { mounts: [grant], writable: true };
@@ -33,7 +34,7 @@ Deno.test("a file is written and read under every name, and nothing else is", as
   assert.deepEqual(namesIn(grant), [...NAMES].sort());
 });
 
-Deno.test("read_file gives the bytes as they are, and one more than the limit", async () => {
+toolTest("read_file gives the bytes as they are, and one more than the limit", async () => {
   using place = new GrantPlace();
   const grant = place.directory("grant");
   const path = `${grant}/bytes`;
@@ -47,7 +48,7 @@ Deno.test("read_file gives the bytes as they are, and one more than the limit", 
   }
 });
 
-Deno.test("read_file of a file of 1 TiB ends at the limit", async () => {
+toolTest("read_file of a file of 1 TiB ends at the limit", async () => {
   using place = new GrantPlace();
   const grant = place.directory("grant");
   Deno.writeTextFileSync(`${grant}/big`, "");
@@ -56,7 +57,7 @@ Deno.test("read_file of a file of 1 TiB ends at the limit", async () => {
   assert.deepEqual([code, stdout.length], [0, 1002]);
 });
 
-Deno.test("read_file of anything but a file that may be read says what it is", async () => {
+toolTest("read_file of anything but a file that may be read says what it is", async () => {
   using place = new GrantPlace();
   const grant = place.directory("grant");
   Deno.writeTextFileSync(`${grant}/secret`, "x");
@@ -93,7 +94,7 @@ Deno.test("read_file of anything but a file that may be read says what it is", a
   assert.match(environ.stderr, /leads out of what is granted, to \/proc\/\d+\/environ$/m);
 });
 
-Deno.test("read_file follows a link inside the grant, and into another mount", async () => {
+toolTest("read_file follows a link inside the grant, and into another mount", async () => {
   using place = new GrantPlace();
   const [grant, other] = [place.directory("grant"), place.directory("other")];
   Deno.writeTextFileSync(`${other}/file`, "there");
@@ -107,7 +108,7 @@ Deno.test("read_file follows a link inside the grant, and into another mount", a
   assert.deepEqual([alone.code, alone.text], [1, "S"]);
 });
 
-Deno.test("write_file keeps the rights of a file, but for those that change the user", async () => {
+toolTest("write_file keeps the rights of a file, but for those that change the user", async () => {
   using place = new GrantPlace();
   const grant = place.directory("grant");
   const call = { mounts: [grant], writable: true, input: "new" };
@@ -122,7 +123,7 @@ Deno.test("write_file keeps the rights of a file, but for those that change the 
   assert.equal(Deno.statSync(`${grant}/fresh`).mode! & 0o7777, 0o644);
 });
 
-Deno.test("write_file replaces a hard link's name and leaves the file's other names", async () => {
+toolTest("write_file replaces a hard link's name and leaves the file's other names", async () => {
   using place = new GrantPlace();
   const grant = place.directory("grant");
   Deno.writeTextFileSync(`${place.path}/outside`, "old");
@@ -134,7 +135,7 @@ Deno.test("write_file replaces a hard link's name and leaves the file's other na
   assert.equal(Deno.readTextFileSync(`${place.path}/outside`), "old");
 });
 
-Deno.test("write_file where it cannot write says why, and leaves everything as it was", async () => {
+toolTest("write_file where it cannot write says why, and leaves everything as it was", async () => {
   using place = new GrantPlace();
   const grant = place.directory("grant");
   Deno.writeTextFileSync(`${grant}/file`, "old");
@@ -170,21 +171,23 @@ Deno.test("write_file where it cannot write says why, and leaves everything as i
   assert.equal(Deno.readTextFileSync(`${grant}/file`), "old");
 });
 
-Deno.test("a tool that fails reads its input to the end all the same", async () => {
+toolTest("a tool that fails reads its input to the end all the same", async () => {
   using place = new GrantPlace();
   const grant = place.directory("grant");
+  Deno.chmodSync(place.path, 0o777);
   const link = `${place.path}/link`;
   Deno.symlinkSync("grant", link);
   const input = new Uint8Array(5_000_000);
   const size = String(input.length);
   const call = { writable: true, input };
-  const failed = await runTool("write_file", [grant, size], { ...call, mounts: [place.path] });
-  assert.deepEqual([failed.code, failed.stderr], [1, `${grant} is a directory\n`]);
+  const folder = place.directory("grant/folder");
+  const failed = await runTool("write_file", [folder, size], { ...call, mounts: [grant] });
+  assert.deepEqual([failed.code, failed.stderr], [1, `${folder} is a directory\n`]);
   const refused = await runTool("write_file", [`${link}/x`, size], { ...call, mounts: [link] });
   assert.deepEqual([refused.code, refused.text], [70, ""]);
 });
 
-Deno.test("write_file writes nothing when its content ends early", async () => {
+toolTest("write_file writes nothing when its content ends early", async () => {
   using place = new GrantPlace();
   const grant = place.directory("grant");
   const path = `${grant}/file`;
@@ -199,7 +202,7 @@ Deno.test("write_file writes nothing when its content ends early", async () => {
   assert.equal(Deno.readTextFileSync(path), "");
 });
 
-Deno.test("write_file that is killed leaves the old content", async () => {
+toolTest("write_file that is killed leaves the old content", async () => {
   using place = new GrantPlace();
   const grant = place.directory("grant");
   Deno.writeTextFileSync(`${grant}/file`, "old");
@@ -218,34 +221,37 @@ Deno.test("write_file that is killed leaves the old content", async () => {
   assert.match(left.join(), /^\.boxmaker-\w{6}$/);
 });
 
-Deno.test("write_file on a full disk or beyond a limit keeps the old content and leaves nothing", async () => {
-  using place = new GrantPlace();
-  const disk = place.directory("disk");
-  const mount = (command: string, ...args: string[]) => {
-    const { code, stderr } = new Deno.Command(command, { args }).outputSync();
-    assert.equal(code, 0, new TextDecoder().decode(stderr));
-  };
-  mount("mount", "-t", "tmpfs", "-o", "size=64k,mode=0777", "tmpfs", disk);
-  try {
-    const grant = place.directory("disk/grant");
-    const path = `${grant}/file`;
-    const call = { mounts: [grant], writable: true };
-    const big = "x".repeat(200_000);
-    assert.equal((await runTool("write_file", [path, "3"], { ...call, input: "old" })).code, 0);
-    const full = await runTool("write_file", [path, "200000"], { ...call, input: big });
-    assert.equal(full.code, 1);
-    assert.equal(full.stderr, `${path} could not be written: No space left on device\n`);
-    assert.deepEqual(namesIn(grant), ["file"]);
-    assert.equal(Deno.readTextFileSync(path), "old");
-  } finally {
-    mount("umount", disk);
-  }
-  const grant = place.directory("grant");
-  const limited = await runTool("write_file", [`${grant}/file`, "200000"], {
-    ...{ mounts: [grant], writable: true, input: "x".repeat(200_000) },
-    podman: ["--ulimit=fsize=100000:100000"],
-  });
-  assert.equal(limited.code, 1);
-  assert.equal(limited.stderr, `${grant}/file could not be written: File too large\n`);
-  assert.deepEqual(namesIn(grant), []);
-});
+toolTest(
+  "write_file on a full disk or beyond a limit keeps the old content and leaves nothing",
+  async () => {
+    using place = new GrantPlace();
+    const disk = place.directory("disk");
+    const mount = (command: string, ...args: string[]) => {
+      const { code, stderr } = new Deno.Command(command, { args }).outputSync();
+      assert.equal(code, 0, new TextDecoder().decode(stderr));
+    };
+    mount("mount", "-t", "tmpfs", "-o", "size=64k,mode=0777", "tmpfs", disk);
+    try {
+      const grant = place.directory("disk/grant");
+      const path = `${grant}/file`;
+      const call = { mounts: [grant], writable: true };
+      const big = "x".repeat(200_000);
+      assert.equal((await runTool("write_file", [path, "3"], { ...call, input: "old" })).code, 0);
+      const full = await runTool("write_file", [path, "200000"], { ...call, input: big });
+      assert.equal(full.code, 1);
+      assert.equal(full.stderr, `${path} could not be written: No space left on device\n`);
+      assert.deepEqual(namesIn(grant), ["file"]);
+      assert.equal(Deno.readTextFileSync(path), "old");
+    } finally {
+      mount("umount", disk);
+    }
+    const grant = place.directory("grant");
+    const limited = await runTool("write_file", [`${grant}/file`, "200000"], {
+      ...{ mounts: [grant], writable: true, input: "x".repeat(200_000) },
+      podman: ["--ulimit=fsize=100000:100000"],
+    });
+    assert.equal(limited.code, 1);
+    assert.equal(limited.stderr, `${grant}/file could not be written: File too large\n`);
+    assert.deepEqual(namesIn(grant), []);
+  },
+);

@@ -1,6 +1,7 @@
 /** `tool` and `shell` of the image: what mounts are refused, and how a command runs. */
 import assert from "node:assert/strict";
 import { GrantPlace, runTool } from "../support/image.ts";
+import { toolTest } from "../support/containers.ts";
 
 /** Whether the directory at `path` is mounted and used, or what is said instead. */
 async function mounted(path: string, podman: readonly string[] = []): Promise<true | string> {
@@ -17,14 +18,14 @@ async function mounted(path: string, podman: readonly string[] = []): Promise<tr
   return stderr.trimEnd();
 }
 
-Deno.test("a directory is mounted under its real name, whatever that is", async () => {
+toolTest("a directory is mounted under its real name, whatever that is", async () => {
   using place = new GrantPlace();
   for (const name of ["plain", "two words", "back\\slash", "*", "é", "etc", "$(id)", "a:b", "%b"]) {
     assert.equal(await mounted(place.directory(name)), true, name);
   }
 });
 
-Deno.test("a grant's path that has become a symbolic link mounts nothing", async () => {
+toolTest("a grant's path that has become a symbolic link mounts nothing", async () => {
   using place = new GrantPlace();
   const real = place.directory("real");
   place.directory("secrets");
@@ -40,7 +41,7 @@ Deno.test("a grant's path that has become a symbolic link mounts nothing", async
   assert.equal(await mounted(within), words(within, real));
 });
 
-Deno.test("a link to a whole file system or to a system's directory mounts nothing", async () => {
+toolTest("a link to a whole file system or to a system's directory mounts nothing", async () => {
   using place = new GrantPlace();
   place.directory("home");
   assert.equal(await mounted(`${place.path}/home`), true);
@@ -55,7 +56,7 @@ Deno.test("a link to a whole file system or to a system's directory mounts nothi
   }
 });
 
-Deno.test("of several mounts each is held to its path, and must be there", async () => {
+toolTest("of several mounts each is held to its path, and must be there", async () => {
   using place = new GrantPlace();
   const [good, other] = [place.directory("good"), place.directory("other")];
   const link = `${place.path}/link`;
@@ -79,7 +80,7 @@ Deno.test("of several mounts each is held to its path, and must be there", async
   assert.deepEqual([inside.code, inside.stderr], [70, "/bin/grant is not mounted\n"]);
 });
 
-Deno.test("a file can be mounted too", async () => {
+toolTest("a file can be mounted too", async () => {
   using place = new GrantPlace();
   const path = `${place.path}/one file`;
   Deno.writeTextFileSync(path, "one");
@@ -87,14 +88,14 @@ Deno.test("a file can be mounted too", async () => {
   assert.deepEqual([code, text], [0, "Sone"]);
 });
 
-Deno.test("what is not a tool does not start", async () => {
+toolTest("what is not a tool does not start", async () => {
   for (const name of ["common", "../../bin/id", "", "tool"]) {
     const { code, text, stderr } = await runTool(name, []);
     assert.deepEqual([code, text, stderr], [70, "", `${name} is not a tool\n`]);
   }
 });
 
-Deno.test("a command's streams and status are its own", async () => {
+toolTest("a command's streams and status are its own", async () => {
   const cases: Record<string, readonly [number, string, string]> = {
     "echo out; echo err >&2; exit 7": [7, "out\n", "err\n"],
     "exit 70": [70, "", ""],
@@ -123,7 +124,7 @@ Deno.test("a command's streams and status are its own", async () => {
   }
 });
 
-Deno.test("a directory that cannot be entered is said, and no command runs", async () => {
+toolTest("a directory that cannot be entered is said, and no command runs", async () => {
   using place = new GrantPlace();
   const grant = place.directory("grant");
   place.directory("grant/-");
@@ -145,7 +146,7 @@ Deno.test("a directory that cannot be entered is said, and no command runs", asy
   }
 });
 
-Deno.test("a command that leaves others behind ends with them", async () => {
+toolTest("a command that leaves others behind ends with them", async () => {
   const { code, text } = await runTool("shell", ["", "sleep 1000 & echo left"]);
   assert.deepEqual([code, text], [0, "SCleft\n"]);
 });

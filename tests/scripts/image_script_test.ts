@@ -8,6 +8,7 @@ import {
   TOOLS,
 } from "../../scripts/support/image.ts";
 import { toolImage } from "../support/image.ts";
+import { toolTest } from "../support/containers.ts";
 import { Followed, noneLeftWith, ROOT, runScript, TempDir } from "../support/scripts.ts";
 
 /** A program `name` in `place`, of the shell. */
@@ -30,7 +31,7 @@ function must(command: string, ...args: string[]): void {
   assert.equal(code, 0, new TextDecoder().decode(stderr));
 }
 
-Deno.test("it prints the line for brokerd.toml of an image that is there", async () => {
+toolTest("it prints the line for brokerd.toml of an image that is there", async () => {
   const id = await toolImage();
   const { code, stdout, stderr } = await runScript("image.ts");
   assert.deepEqual([code, stdout], [0, `image = "${id}"\n`]);
@@ -39,7 +40,7 @@ Deno.test("it prints the line for brokerd.toml of an image that is there", async
   assert.match(imageTag(), /^localhost\/boxmaker-tools:[0-9a-f]{16}$/);
 });
 
-Deno.test("what --to writes --from imports, and nothing else", async () => {
+toolTest("what --to writes --from imports, and nothing else", async () => {
   using place = new TempDir();
   const podman = emptyPodman(place);
   const tar = `${place.path}/root.tar`;
@@ -95,7 +96,7 @@ Deno.test("a program that is missing or fails is said, with 1; wrong usage with 
   assert.deepEqual([help.code, help.stdout.startsWith("image builds the image")], [0, true]);
 });
 
-Deno.test("asked to end, it stops what it started and leaves nothing", async () => {
+toolTest("asked to end, it stops what it started and leaves nothing", async () => {
   using place = new TempDir();
   Deno.mkdirSync(`${place.path}/tmp`);
   // mmdebstrap works there too, under a name of its own user in rootless use.
