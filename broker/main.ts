@@ -105,9 +105,9 @@ export function main(args: string[], runtime?: Runtime, now?: () => number): voi
       Deno.exit(0);
     });
   }
+  if (config.runner === null) notices.noRunner();
   // Only now: whoever waits for this line may send a signal right after it.
   notices.ready(config.brokerSocket, config.adminSocket);
-  if (config.runner === null) notices.noRunner();
 }
 
 if (import.meta.main) main(Deno.args);

@@ -36,14 +36,25 @@ export function hasStarted({ stdout }: Ended): boolean {
   return stdout[0] === STARTED;
 }
 
+/** The status of `tool` where a granted path is not what is mounted in its place. */
+const NOT_MOUNTED = 70;
+/** What Podman ends with where it could not start a container, or the program in it. */
+const NOT_RUN = [125, 126, 127];
+
+/**
+ * Whether a container that ended by itself may have run though its mark did not come: Podman has been seen to
+ * lose all that a container said, and to give its status.
+ */
+export function mayHaveRun(ended: Ended): boolean {
+  const { how, code } = ended;
+  return how === "exited" && !hasStarted(ended) && ![...NOT_RUN, NOT_MOUNTED].includes(code);
+}
+
 /** What the container or Podman said last: before the tool has started, nobody else can speak there. */
 export function lastWords({ stderr }: Ended): string {
   const lines = lossy(stderr).trim().split("\n");
   return display(lines.at(-1) ?? "").slice(0, MAX_MESSAGE);
 }
-
-/** The status of `tool` where a granted path is not what is mounted in its place. */
-const NOT_MOUNTED = 70;
 
 /**
  * Where a tool did not start since a granted path is not there, or leads elsewhere: what is wrong. Null

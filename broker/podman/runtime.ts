@@ -16,6 +16,7 @@ import {
   hasStarted,
   HEAD_BYTES,
   lastWords,
+  mayHaveRun,
   mountFailure,
   outcomeOf,
 } from "./outcome.ts";
@@ -186,6 +187,11 @@ export class PodmanRuntime implements Runtime {
   async #judge(spec: RunSpec, ended: Ended | null, egress: Egress | null): Promise<RunOutcome> {
     if (ended === null) return unavailable("the runner could not start the tool");
     const { outputBytes, timeoutMs } = this.#settings;
+    if (mayHaveRun(ended)) {
+      const message = `podman ended with ${ended.code}, and nothing of what the tool said`;
+      this.#notices.runnerUnavailable(message);
+      return { status: "failed", message };
+    }
     if (!hasStarted(ended)) return await this.#notStarted(ended);
     this.#notices.runnerWorks();
     const outcome = outcomeOf(spec.args, ended, outputBytes, timeoutMs);

@@ -4,6 +4,7 @@ import {
   type Ended,
   hasStarted,
   lastWords,
+  mayHaveRun,
   mountFailure,
   outcomeOf,
 } from "../../broker/podman/outcome.ts";
@@ -67,6 +68,18 @@ pure(
     const link = "/n leads through a symbolic link to /etc/ssh; the grant must name the real path";
     assert.equal(mountFailure(ended("", { code: 70, stderr: `${link}\n` })), link);
     assert.equal(mountFailure(ended("", { code: 125, stderr: "Error: crun: no\n" })), null);
+  },
+);
+
+pure(
+  "a container whose words were lost may have run; one that podman could not start has not",
+  () => {
+    for (const code of [0, 1, 71, 137]) assert(mayHaveRun(ended("", { code })), String(code));
+    for (const code of [70, 125, 126, 127]) assert(!mayHaveRun(ended("", { code })), String(code));
+    assert(!mayHaveRun(ended("S", { code: 1 })));
+    for (const how of ["late", "stopped"] as const) {
+      assert(!mayHaveRun(ended("", { code: 137, how })));
+    }
   },
 );
 

@@ -163,7 +163,7 @@ for (const kind of UNIT_KINDS) {
       const child = new Deno.Command(Deno.execPath(), { args, cwd: root, stderr: "piped" }).spawn();
       const said = await untilReady(child.stderr);
       const isSocket = (path: string) => Deno.lstatSync(`${root}/home/run/${path}`).isSocket;
-      assert.match(said, /^brokerd: ready, serving /);
+      assert.match(said, /^brokerd: ready, serving /m);
       assert.ok(isSocket("loop-broker/broker.sock") && isSocket("owner-broker/admin.sock"));
       child.kill("SIGTERM");
       assert.equal((await child.status).code, 0);

@@ -80,7 +80,7 @@ Deno.test("the stack runs with the example grants, and brokerd finds nothing wro
     Deno.writeTextFileSync(`${homeAt(path).layout.grants}/bad.toml`, "tool = 1\n");
     assert.equal((await runCtl(stack.places, "grants", "check")).code, 1);
     const log = Deno.readTextFileSync(`${homeAt(path).logs}/brokerd.log`);
-    assert.match(log, /^brokerd: ready, serving /);
+    assert.match(log, /^brokerd: ready, serving /m);
   }
   await noneLeftWith(place.path);
 });
