@@ -104,7 +104,9 @@ export function makeNotices(
     notMounted: (problem: string) =>
       once("mounts", [`a call cannot run: ${problem}`, runbook("grant-not-mounted")]),
     leftoversRemoved: (count: number) =>
-      tell(`removed ${count} containers that an earlier brokerd left behind`),
+      tell(
+        `removed ${count === 1 ? "a container" : `${count} containers`} of an earlier brokerd`,
+      ),
     egressUnavailable: (error: unknown) =>
       once("egress", [
         // Each call has a directory of its own; the same problem is said once.

@@ -35,7 +35,7 @@ export type StartProblem =
 
 export interface Running {
   readonly status: "running";
-  /** Stops accepting, closes every connection, removes the sockets and ends every tool that runs. */
+  /** Ends every tool that runs, stops accepting, closes every connection and removes the sockets. */
   stop(): Promise<void>;
 }
 
@@ -108,11 +108,15 @@ export function start(
     status: "running",
     async stop() {
       clearInterval(expiry);
+      if (podman !== null) {
+        await podman.stop();
+        // The calls' outcomes are there. One turn of the event loop later all of them are recorded.
+        await new Promise((resolve) => setTimeout(resolve));
+      }
+      // Last, and the caller exits at once: some time after a listener is closed, the runtime removes whatever
+      // stands at its path.
       for (const server of servers) server.stop();
       for (const path of [brokerSocket, adminSocket]) removeSocket(path);
-      await podman?.stop();
-      // The calls' outcomes are there. One turn of the event loop later all of them are recorded.
-      await new Promise((resolve) => setTimeout(resolve));
     },
   };
 }

@@ -182,7 +182,7 @@ toolTest(
     assert((await containersOf(world.home)).length > 0);
     assert.equal(namesOf(egress).length, 1);
     await using broker = await startBroker(world.home);
-    await broker.said("containers that an earlier brokerd left behind");
+    await broker.said("removed a container of an earlier brokerd");
     await noContainerOf(world.home);
     assert.deepEqual(namesOf(egress), []);
     assert.equal((await containersOf(other.home)).length, 1);
