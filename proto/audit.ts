@@ -88,9 +88,14 @@ export function encodeRecord(record: AuditRecord): Uint8Array<ArrayBuffer> {
   return utf8(formatExact(AuditRecord, record));
 }
 
-/** The record of a line, or null where the line is anything but the one byte form of a record. */
-export function parseRecord(line: Uint8Array): AuditRecord | null {
-  const content = fromUtf8(line);
+/**
+ * The record of a line, or null where the line is anything but the one byte form of a record. `content`: its
+ * text, where that is known already.
+ */
+export function parseRecord(
+  line: Uint8Array,
+  content: string | null = fromUtf8(line),
+): AuditRecord | null {
   // The scan takes nothing that the full reading would not.
   return content === null ? null : scanRecord(content) ?? parseExact(AuditRecord, content);
 }

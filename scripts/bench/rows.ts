@@ -33,8 +33,8 @@ export const USUAL: Sizes = {
 };
 /** For CI: small enough for a minute, large enough to tell a factor of two. */
 export const QUICK: Sizes = {
-  ...{ calls: 150, starts: 5, long: 3, hostile: 1 },
-  ...{ records: 50_000, memoryCalls: 4000, chunks: 40, rust: false },
+  ...{ calls: 100, starts: 4, long: 3, hostile: 1 },
+  ...{ records: 50_000, memoryCalls: 3000, chunks: 40, rust: false },
 };
 
 /** The logs that several rows read; each is made once, when it is first asked for. */
