@@ -14,7 +14,8 @@ import {
   type ResumePoint,
 } from "../proto/chain.ts";
 import { sha256 } from "../proto/ids.ts";
-import { LineSplitter } from "../proto/lines.ts";
+import { type ChunkLine, LineSplitter } from "../proto/lines.ts";
+import { asciiText } from "../proto/text.ts";
 import { type Files, type OpenFile, readBounded } from "./files.ts";
 import { reason } from "./grants.ts";
 
@@ -75,7 +76,9 @@ export function inspect(
   const verifier = new ChainVerifier(anchors, resume);
   for (const name of resume === null ? names : filled.slice(-1)) {
     verifier.file(name);
-    eachLine(files, `${directory}/${name}`, (bytes, ended) => verifier.line(bytes, ended));
+    eachLine(files, `${directory}/${name}`, ({ bytes, ended, text }) => {
+      verifier.line(bytes, ended, text);
+    });
   }
   const report = verifier.finish();
   return { report, end: verifier.end(), newest, head };
@@ -106,7 +109,7 @@ function failed(failure: ChainFailure, newest: string | null, head: Anchor | nul
 function eachLine(
   files: Files,
   path: string,
-  take: (bytes: Uint8Array, ended: boolean) => void,
+  take: (line: ChunkLine) => void,
 ): void {
   const file = files.openRead(path);
   try {
@@ -116,10 +119,11 @@ function eachLine(
     let at = 0;
     for (let read = file.read(chunk, at); read > 0; read = file.read(chunk, at)) {
       at += read;
-      for (const line of splitter.push(chunk.subarray(0, read))) take(line.bytes, line.ended);
+      const bytes = chunk.subarray(0, read);
+      for (const line of splitter.push(bytes, asciiText(bytes))) take(line);
     }
     const rest = splitter.end();
-    if (rest !== null) take(rest.bytes, rest.ended);
+    if (rest !== null) take({ ...rest, text: null });
   } finally {
     file.close();
   }

@@ -4,6 +4,7 @@ import { CallId, Hash32, SessionId, Timestamp } from "./ids.ts";
 import { DataClass } from "./tools.ts";
 import { DecisionRecord } from "./decisions.ts";
 import { formatExact, parseExact } from "./json.ts";
+import { scanRecord } from "./audit_scan.ts";
 import { fromUtf8, text, u64, utf8 } from "./text.ts";
 
 export const APPROVAL_ANSWERS = ["approved", "refused", "expired"] as const;
@@ -87,10 +88,16 @@ export function encodeRecord(record: AuditRecord): Uint8Array<ArrayBuffer> {
   return utf8(formatExact(AuditRecord, record));
 }
 
-/** The record of a line, or null where the line is anything but the one byte form of a record. */
-export function parseRecord(line: Uint8Array): AuditRecord | null {
-  const content = fromUtf8(line);
-  return content === null ? null : parseExact(AuditRecord, content);
+/**
+ * The record of a line, or null where the line is anything but the one byte form of a record. `content`: its
+ * text, where that is known already.
+ */
+export function parseRecord(
+  line: Uint8Array,
+  content: string | null = fromUtf8(line),
+): AuditRecord | null {
+  // The scan takes nothing that the full reading would not.
+  return content === null ? null : scanRecord(content) ?? parseExact(AuditRecord, content);
 }
 
 /** The name of the file that a record of `time` starts, by its UTC date. */

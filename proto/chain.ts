@@ -104,6 +104,8 @@ const NEWLINE = new Uint8Array([0x0a]);
 
 export class ChainVerifier {
   readonly #anchors: Anchors;
+  /** Those of them that there are. */
+  readonly #anchorList: readonly Anchor[];
   /** Only the newest file is fed: a break that accepts a failure of an older one is taken as given. */
   readonly #resumed: boolean;
 
@@ -132,6 +134,7 @@ export class ChainVerifier {
   /** Expects the first record ever written, or with `resume` the one after the point it gives. */
   constructor(anchors: Anchors = NO_ANCHORS, resume: ResumePoint | null = null) {
     this.#anchors = anchors;
+    this.#anchorList = [anchors.head, anchors.expected].filter((anchor) => anchor !== null);
     this.#resumed = resume !== null;
     this.#nextSeq = resume?.nextSeq ?? 0;
     this.#head = resume?.prev ?? null;
@@ -152,9 +155,10 @@ export class ChainVerifier {
 
   /**
    * The next line of the file, without its newline. `hasNewline` is false only for what stands after
-   * a file's last newline; where nothing does, that is no line. `bytes` are not kept.
+   * a file's last newline; where nothing does, that is no line. `bytes` are not kept. `text`: what they say,
+   * where that is known already; it must be that, and is decoded here otherwise.
    */
-  line(bytes: Uint8Array, hasNewline: boolean): void {
+  line(bytes: Uint8Array, hasNewline: boolean, text: string | null = null): void {
     if (this.#lineInFile === 0) this.#closeOlderFile();
     this.#lineInFile += 1;
     this.#lines += 1;
@@ -164,7 +168,7 @@ export class ChainVerifier {
       hash: sha256(bytes),
       before: this.#lastLine,
       size: bytes.length,
-      record: parseRecord(bytes),
+      record: text === null ? parseRecord(bytes) : parseRecord(bytes, text),
     };
     this.#lastAt = entry.at;
     this.#lastLine = entry.hash;
@@ -370,9 +374,8 @@ export class ChainVerifier {
   #commit(entry: Entry): void {
     const { record } = entry;
     if (record === null) throw new Error("only a record can be verified");
-    const contradicts = (anchor: Anchor | null) =>
-      anchor !== null && anchor.seq === record.seq && anchor.hash !== entry.hash;
-    if (Object.values(this.#anchors).some(contradicts)) {
+    for (const { seq, hash } of this.#anchorList) {
+      if (seq !== record.seq || hash === entry.hash) continue;
       return this.#fail(entry.at, `head: record ${record.seq} has another hash than the one noted`);
     }
     if (this.#headEntry?.record && record.time < this.#headEntry.record.time) {
@@ -410,9 +413,7 @@ export class ChainVerifier {
 
   /** A chain cannot show that its end is missing: the anchors do (contracts 5.8). */
   #checkAnchorsReached(): void {
-    const missing = Object.values(this.#anchors).find((anchor) =>
-      anchor !== null && anchor.seq >= this.#nextSeq
-    );
+    const missing = this.#anchorList.find(({ seq }) => seq >= this.#nextSeq);
     if (!missing) return;
     const after = this.#headEntry?.at ?? { file: this.#file || "head.json", line: 0 };
     const at = this.#tornTail ?? { file: after.file, line: after.line + 1 };

@@ -34,6 +34,13 @@ export function fromUtf8(bytes: Uint8Array): string | null {
   }
 }
 
+/** The text of `bytes` where all of them are ASCII, so that each is one character of it; else null. */
+export function asciiText(bytes: Uint8Array): string | null {
+  const text = fromUtf8(bytes);
+  // What is not ASCII takes more bytes than it has characters in UTF-16.
+  return text?.length === bytes.length ? text : null;
+}
+
 /** Ends a `switch` over a union: does not compile while a case is missing. */
 export function assertNever(value: never): never {
   throw new Error(`unexpected value: ${JSON.stringify(value)}`);

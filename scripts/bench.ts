@@ -1,53 +1,71 @@
-/** `deno task bench`: what brokerd costs, as ratios to baselines taken in the same run. */
-import { display } from "../proto/escape.ts";
-import { readArgs, runScript } from "./support/cli.ts";
-import { findRunner } from "./support/podman.ts";
-import { besideHostile } from "./bench/beside.ts";
-import { containers } from "./bench/containers.ts";
-import { BenchHome, deniedCall, type Figure, startAndRest } from "./bench/figures.ts";
+/** `deno task bench`: what Boxmaker costs, as ratios to baselines taken in the same run. */
+import { readArgs, runScript, UsageError } from "./support/cli.ts";
+import type { Figure } from "./bench/figures.ts";
+import { GROUPS, Logs, QUICK, type Row, ROWS, type Sizes, USUAL } from "./bench/rows.ts";
+import { line } from "./bench/table.ts";
 
 const HELP =
-  `bench measures what brokerd costs, each figure as a ratio to a baseline of the same run
+  `bench measures what Boxmaker costs, each figure as a ratio to a baseline of the same run
 
-usage: deno task bench [--json]
+usage: deno task bench [--quick] [--only NAME] [--records N] [--calls N] [--json]
 
-  --json    the figures as one JSON document
-  --help    this text
+  --quick       small logs and few rounds: a minute, for a rough answer
+  --only NAME   one row or one group of them
+  --records N   records of the log that is verified and started with (default 1000000)
+  --calls N     calls after which brokerd's memory is looked at (default 100000)
+  --json        the figures as one JSON document
+  --help        this text
 
-Medians, with the quartiles in brackets; what is compared is measured in turns.`;
+rows by group:
+${
+    Object.entries(GROUPS).map(([group, rows]) => `  ${group}: ${Object.keys(rows).join(", ")}`)
+      .join("\n")
+  }
 
-const STARTS = 20;
-const CALLS = 1500;
-const HOSTILE_ROUNDS = 10;
-const CONTAINER_ROUNDS = 30;
+Medians, with the quartiles in brackets; what is compared is measured in turns.
+exit status: 0 measured, whatever came of it; 2 wrong usage`;
 
-function row({ name, unit, measured, baseline, least, ratio }: Figure): string {
-  const { median, low, high } = measured;
-  const digits = unit === "MiB" || median >= 10 ? 0 : 2;
-  const shown = [median, low, high, least].map((value) => value.toFixed(digits));
-  return `${name}: ${shown[0]} ${unit} [${shown[1]} to ${shown[2]}], ${
-    ratio.toFixed(2)
-  } x ${baseline} (${shown[3]} ${unit})`;
+const OPTIONS = {
+  json: { type: "boolean", default: false },
+  quick: { type: "boolean", default: false },
+  only: { type: "string" },
+  records: { type: "string" },
+  calls: { type: "string" },
+} as const;
+
+/** The smallest number that the options take. */
+const LEAST = 2000;
+
+function rowsFor(only: string | undefined): readonly Row[] {
+  const rows = ROWS.filter(({ name, group }) => only === undefined || [name, group].includes(only));
+  if (rows.length === 0) throw new UsageError("--only takes the name of a row or of a group");
+  return rows;
 }
 
-/** Calls that run tools; none where no tool can run. */
-async function toolCalls(): Promise<Figure[]> {
-  const found = await findRunner((line) => console.error(`bench: ${display(line)}`));
-  if (found.ok) return await containers(found.runner, CONTAINER_ROUNDS);
-  console.error(`bench: no figures of tools: ${found.why.map(display).join("; ")}`);
-  return [];
+function number(option: string, value: string | undefined, usual: number): number {
+  if (value === undefined) return usual;
+  const read = /^\d{1,9}$/.test(value) ? Number(value) : 0;
+  if (read < LEAST) throw new UsageError(`${option} is a number from ${LEAST}`);
+  return read;
 }
 
 async function main(args: string[]): Promise<number> {
-  const { values } = readArgs({ args, options: { json: { type: "boolean", default: false } } });
-  using home = new BenchHome();
-  const figures = [
-    ...await startAndRest(home, STARTS),
-    ...await deniedCall(home, CALLS),
-    ...await besideHostile(home, HOSTILE_ROUNDS),
-    ...await toolCalls(),
-  ];
-  console.log(values.json ? JSON.stringify(figures, null, 2) : figures.map(row).join("\n"));
+  const { values } = readArgs({ args, options: OPTIONS });
+  const rows = rowsFor(values.only);
+  const usual = values.quick ? QUICK : USUAL;
+  const sizes: Sizes = {
+    ...usual,
+    records: number("--records", values.records, usual.records),
+    memoryCalls: number("--calls", values.calls, usual.memoryCalls),
+  };
+  using logs = new Logs();
+  const all: Figure[] = [];
+  for (const { measure } of rows) {
+    const figures = await measure(sizes, logs);
+    all.push(...figures);
+    if (!values.json) console.log(figures.map(line).join("\n"));
+  }
+  if (values.json) console.log(JSON.stringify(all, null, 2));
   return 0;
 }
 

@@ -1,34 +1,37 @@
 /** What the bench measures of brokerd, each figure beside a baseline of the same run. */
 import { Call } from "../../proto/io/client.ts";
-import { utf8 } from "../../proto/text.ts";
 import { Daemon } from "../support/daemon.ts";
 import { flagsFor, mainOf, PROJECT } from "../support/roles.ts";
 import { interleave, type Spread, spread } from "./measure.ts";
 
 export interface Figure {
   readonly name: string;
-  readonly unit: "ms" | "MiB";
+  readonly unit: "ms" | "µs" | "MiB" | "calls/s";
   readonly measured: Spread;
   /** What it is held against, in words and in the same unit. */
   readonly baseline: string;
   readonly least: number;
   readonly ratio: number;
+  /** What the ratio should be; none where nobody has set it. */
+  readonly target?: Target;
 }
+
+/** A ratio that is at most this, or at least this. */
+export type Target = { readonly atMost: number } | { readonly atLeast: number };
 
 /** How long a program may take until it is ready, in milliseconds. */
 export const READY_MS = 30_000;
-/** A record of a usual call has about this many bytes. */
-const RECORD_BYTES = 400;
-const GRANTS = 10;
+/** How many grants a usual home has. */
+export const GRANTS = 10;
 
-/** A home for the bench, with ten grants of which none allows the call that is measured. */
+/** A home for the bench, with grants for `/srv/notes/0` and so on, and none for anything else. */
 export class BenchHome implements Disposable {
   readonly path = Deno.makeTempDirSync({ prefix: "boxmaker-bench-" });
   readonly brokerSocket = `${this.path}/run/loop-broker/broker.sock`;
 
-  constructor() {
+  constructor(grants = GRANTS) {
     Deno.mkdirSync(`${this.path}/grants`);
-    for (let i = 0; i < GRANTS; i++) {
+    for (let i = 0; i < grants; i++) {
       const grant = [
         'tool = "read_file"',
         'mode = "auto"',
@@ -75,6 +78,24 @@ export function residentMiB(pid: number): number {
   return Number(kib) / 1024;
 }
 
+/** Between two looks at a program's memory, in milliseconds. */
+const LOOK_MS = 10;
+
+/** The most memory, in MiB, that the process `pid` held at once until `end`. */
+export async function peakMiB(pid: number, end: Promise<unknown>): Promise<number> {
+  let peak = 0;
+  let ended = false;
+  void end.finally(() => ended = true);
+  while (!ended) {
+    // Once the process has ended the file is gone, or says nothing of memory.
+    const status = await Deno.readTextFile(`/proc/${pid}/status`).catch(() => "");
+    const [, kib = 0] = /^VmHWM:\s*(\d+) kB$/m.exec(status) ?? [];
+    peak = Math.max(peak, Number(kib) / 1024);
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
+  return peak;
+}
+
 /** Start to ready and memory at rest, against a program that imports the same and does nothing. */
 export async function startAndRest(home: BenchHome, rounds: number): Promise<Figure[]> {
   const memory: Record<"brokerd" | "idle", number[]> = { brokerd: [], idle: [] };
@@ -104,7 +125,7 @@ export async function callOnce(
   { brokerSocket }: BenchHome,
   tool: string,
   args: object,
-  status: "denied" | "result",
+  status: "denied" | "failed" | "result",
 ): Promise<void> {
   const call = await Call.open(brokerSocket, {
     kind: "tool_request",
@@ -121,52 +142,22 @@ export function deniedOnce(home: BenchHome): Promise<void> {
   return callOnce(home, "read_file", { path: "/etc/passwd" }, "denied");
 }
 
-/** The round trip of a denied call with ten grants, against its parts done bare. */
-export async function deniedCall(home: BenchHome, rounds: number): Promise<Figure[]> {
-  await using broker = home.startBroker();
-  await using echo = home.startBare("echo");
-  await Promise.all([broker.ready(READY_MS), echo.ready(READY_MS)]);
-  const line = utf8(`${"x".repeat(150)}\n`);
-  const record = new Uint8Array(RECORD_BYTES);
-  const log = Deno.openSync(`${home.path}/bare.log`, { append: true, create: true });
-  const grants = `${home.path}/grants`;
-  try {
-    const times = await interleave({
-      call: () => deniedOnce(home),
-      async roundTrip() {
-        using conn = await Deno.connect({ transport: "unix", path: `${home.path}/echo.sock` });
-        await conn.write(line);
-        await conn.read(new Uint8Array(1024));
-      },
-      appendAndSync() {
-        log.writeSync(record);
-        log.syncSync();
-      },
-      readGrants() {
-        for (const { name } of Deno.readDirSync(grants)) Deno.readFileSync(`${grants}/${name}`);
-      },
-    }, rounds);
-    const bare = times.roundTrip.median + times.appendAndSync.median;
-    const ms = (value: number) => value.toFixed(2);
-    const parts = `round trip ${ms(times.roundTrip.median)} + append and sync ${
-      ms(times.appendAndSync.median)
-    }`;
-    const reading = `${parts} + reading the ${GRANTS} files ${ms(times.readGrants.median)}`;
-    return [
-      figure("denied call", "ms", times.call, parts, bare),
-      figure("denied call", "ms", times.call, reading, bare + times.readGrants.median),
-    ];
-  } finally {
-    log.close();
-  }
-}
-
 export function figure(
   name: string,
   unit: Figure["unit"],
   measured: Spread,
   baseline: string,
   least: number,
+  target?: Target,
 ): Figure {
-  return { name, unit, measured, baseline, least, ratio: measured.median / least };
+  const ratio = measured.median / least;
+  return {
+    name,
+    unit,
+    measured,
+    baseline,
+    least,
+    ratio,
+    ...target === undefined ? {} : { target },
+  };
 }

@@ -3,7 +3,7 @@ import type { Reply } from "./sentences.ts";
 
 /** A stream says that it is alive while a model thinks; readers pass over it. */
 export const PING = ": ping\n\n";
-const DONE = "data: [DONE]\n\n";
+export const DONE = "data: [DONE]\n\n";
 /** Characters in one piece of text or of arguments. */
 const PIECE = 12;
 
@@ -18,7 +18,7 @@ function pieces(text: string): string[] {
 }
 
 /** One choice with what `delta` adds, and the keys that llama.cpp sends around it. */
-function chunk(delta: object, created: number, finish: string | null = null): string {
+export function chunk(delta: object, created: number, finish: string | null = null): string {
   const choices = [{ finish_reason: finish, index: 0, delta }];
   return event({ choices, ...around(created) });
 }

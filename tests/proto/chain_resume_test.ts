@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { parseRecord } from "../../proto/audit.ts";
 import type { Anchors, ChainReport, ResumePoint } from "../../proto/chain.ts";
 import { sha256, ZERO_HASH } from "../../proto/ids.ts";
-import { LineSplitter } from "../../proto/lines.ts";
+import { type Line, LineSplitter } from "../../proto/lines.ts";
 import { utf8 } from "../../proto/text.ts";
 import { type LogFile, verify } from "../support/audit_case.ts";
 import {
@@ -24,7 +24,7 @@ const NO_ANCHORS: Anchors = { head: null, expected: null };
 /** Where a verifier of the file after `file` starts: its last line, found by reading all of it. */
 function pointAfter({ name, bytes }: LogFile): ResumePoint {
   const splitter = new LineSplitter();
-  const lines = [...splitter.push(bytes)];
+  const lines: Line[] = [...splitter.push(bytes)];
   const rest = splitter.end();
   if (rest !== null) lines.push(rest);
   const last = lines.at(-1) ?? assert.fail("an empty file");

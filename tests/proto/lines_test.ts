@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { type Line, LineSplitter } from "../../proto/lines.ts";
-import { utf8 } from "../../proto/text.ts";
+import { asciiText, utf8 } from "../../proto/text.ts";
 
 const NEWLINE = 0x0a;
 
@@ -114,4 +114,22 @@ Deno.test("a long line in many small pieces is whole", { permissions: "none" }, 
   for (let n = 0; n < count; n += 1) assert.deepEqual([...splitter.push(piece)], []);
   const [line] = splitter.push(new Uint8Array([NEWLINE]));
   assert.equal(new TextDecoder().decode(line?.bytes), "0123456".repeat(count));
+});
+
+Deno.test("a line has its text where its chunk is given as text and holds all of it", {
+  permissions: "none",
+}, () => {
+  const splitter = new LineSplitter();
+  const texts = (chunk: string) => {
+    const bytes = utf8(chunk);
+    return [...splitter.push(bytes, asciiText(bytes))].map(({ bytes, text }) => {
+      if (text !== null) assert.deepEqual(utf8(text), bytes);
+      return text;
+    });
+  };
+  assert.deepEqual(texts("a\n\nbc\nd"), ["a", "", "bc"]);
+  assert.deepEqual(texts("e\nf\n"), [null, "f"], "the first began in the chunk before");
+  assert.deepEqual(texts("g\né\n"), [null, null], "a chunk that is not ASCII has no text");
+  assert.deepEqual(texts("h\n"), ["h"]);
+  assert.deepEqual([...splitter.push(utf8("i\n"))].map(({ text }) => text), [null]);
 });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { assertNever, fromUtf8, text, u64, utf8, utf8Length } from "../../proto/text.ts";
+import { asciiText, assertNever, fromUtf8, text, u64, utf8, utf8Length } from "../../proto/text.ts";
 
 Deno.test("text is well-formed Unicode", { permissions: "none" }, () => {
   for (const value of ["", "a\0b", "\ufeff", "😀", "\ud83d\ude00", "\u2028", "é"]) {
@@ -50,3 +50,19 @@ Deno.test("a case that nobody foresaw throws", { permissions: "none" }, () => {
   // @ts-expect-error: that this does not compile is the point
   assert.throws(() => assertNever(value), /unexpected value: "new"/);
 });
+
+Deno.test(
+  "bytes are ASCII text where each of them is, and nowhere else",
+  { permissions: "none" },
+  () => {
+    for (const ascii of ["", "a", "\0\n\x7f", '{"a":"\\u00e9"}']) {
+      assert.equal(asciiText(utf8(ascii)), ascii);
+    }
+    for (const text of ["é", "aé", "\u2028", "😀", "\ufeff", "\u0080"]) {
+      assert.equal(asciiText(utf8(text)), null, text);
+    }
+    for (const bytes of [[0x80], [0xff], [0x61, 0xc3], [0xc0, 0x80], [0xed, 0xa0, 0x80]]) {
+      assert.equal(asciiText(Uint8Array.from(bytes)), null, bytes.join());
+    }
+  },
+);
