@@ -9,8 +9,8 @@ import { LineSplitter } from "../proto/lines.ts";
 import { asciiText } from "../proto/text.ts";
 import { messageOf, notAllowed } from "./notices.ts";
 
-/** Large, since each is decoded at once; it fits the caches of a processor still. */
-const CHUNK_BYTES = 1024 * 1024;
+/** Each is decoded at once. Text of more than 64 KiB would wait long until the runtime frees it. */
+const CHUNK_BYTES = 32 * 1024;
 /** A head.json that differs at every look is brokerd's at work; nothing else is waited for. */
 const MOST_LOOKS = 10;
 

@@ -6,7 +6,7 @@ import { sha256, ZERO_HASH } from "../../proto/ids.ts";
 import { event } from "../support/log.ts";
 import { TempDir } from "../support/scripts.ts";
 
-/** Some 400 bytes each: more than 2 MiB, so that three chunks are read. */
+/** Some 400 bytes each: more than 2 MiB, so that many chunks are read. */
 const RECORDS = 6000;
 
 /** The lines of a whole log; the arguments of the records in `odd` are not ASCII. */
