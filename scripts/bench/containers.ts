@@ -15,7 +15,7 @@ import { PROJECT } from "../support/roles.ts";
 import { findRunner, type RunnerTable } from "../support/podman.ts";
 import { BenchHome, callOnce, type Figure, figure, READY_MS } from "./figures.ts";
 import { interleave } from "./measure.ts";
-import { peakMiB } from "./memory.ts";
+import { peakOfChildrenMiB } from "./memory.ts";
 
 /** How many calls run side by side. */
 const PARALLEL = 8;
@@ -133,8 +133,8 @@ async function local(home: ToolHome, broker: number, rounds: number): Promise<Fi
     bare: () => sideBySide(shell),
   }, Math.ceil(rounds / 3));
   const memory = await interleave({
-    call: () => peakMiB(broker, () => home.call("shell")),
-    bare: () => peakMiB(Deno.pid, shell),
+    call: () => peakOfChildrenMiB(broker, () => home.call("shell")),
+    bare: () => peakOfChildrenMiB(Deno.pid, shell),
   }, Math.ceil(rounds / 3));
   const baseline = "the same container by podman alone";
   const calls = `${PARALLEL} calls of shell side by side`;
@@ -160,8 +160,8 @@ async function fetched(home: ToolHome, broker: number, rounds: number): Promise<
     const call = () => home.call("http_fetch");
     const times = await interleave({ call, bare }, rounds);
     const memory = await interleave({
-      call: () => peakMiB(broker, call),
-      bare: () => peakMiB(Deno.pid, bare),
+      call: () => peakOfChildrenMiB(broker, call),
+      bare: () => peakOfChildrenMiB(Deno.pid, bare),
     }, Math.ceil(rounds / 3));
     const baseline = "the same container and a proxy that runs already";
     return [

@@ -44,7 +44,10 @@ function startedBy(roots: ReadonlySet<number>, all: readonly Process[]): Process
  * Podman hands over to the first process of the machine. Resident memory: pages that several of them share
  * count several times. What lives for less than some 10 ms may be missed.
  */
-export async function peakMiB(starter: number, work: () => Promise<void>): Promise<number> {
+export async function peakOfChildrenMiB(
+  starter: number,
+  work: () => Promise<void>,
+): Promise<number> {
   const before = new Set(processes().map(({ pid }) => pid));
   const names = new Set<string>();
   let peak = 0;
