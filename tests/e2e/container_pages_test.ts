@@ -223,7 +223,12 @@ async function homeOfLength(place: TempDir, bytes: number): Promise<TempHome> {
     using short = await homeIn(place.path);
     const directory = `${place.path}/${"x".repeat(bytes - short.home.length - 1)}`;
     Deno.mkdirSync(directory);
-    return await homeIn(directory);
+    // Names of temporary directories are not all of one length.
+    while (true) {
+      const home = await homeIn(directory);
+      if (home.home.length === bytes) return home;
+      home[Symbol.dispose]();
+    }
   } finally {
     if (usual === undefined) Deno.env.delete("TMPDIR");
     else Deno.env.set("TMPDIR", usual);
