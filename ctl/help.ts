@@ -28,20 +28,21 @@ function helpOfAll(): string {
 }
 
 function helpOfOne(name: CommandName): string {
-  const { about, options }: CommandSpec = COMMANDS[name];
+  const { about, needed = [], options }: CommandSpec = COMMANDS[name];
   return paragraphs([
     [`bxctl ${name}: ${about}`],
     [`usage: bxctl ${usageOf(name)} [OPTIONS]`],
-    ["options:", ...optionLines([...options, ...COMMON_OPTIONS])],
+    ["options:", ...optionLines([...needed, ...options, ...COMMON_OPTIONS])],
     [STATUS],
   ]);
 }
 
 function usageOf(name: CommandName): string {
-  const { operand, options }: CommandSpec = COMMANDS[name];
+  const { operand, needed = [], options }: CommandSpec = COMMANDS[name];
   return [
     name,
     ...operand === null ? [] : [operand],
+    ...needed.map(flag),
     ...options.map((option) => `[${flag(option)}]`),
   ]
     .join(" ");
