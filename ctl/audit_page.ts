@@ -35,8 +35,8 @@ h2 { margin-top: 2.5rem; }
 table { border-collapse: collapse; width: 100%; margin: .5rem 0 1rem; }
 th, td { text-align: left; vertical-align: top; padding: .25rem .75rem .25rem 0;
   border-bottom: 1px solid #8886; overflow-wrap: anywhere; }
-th { font-weight: 600; }
-td.data { font-family: ui-monospace, monospace; min-width: 14rem; }
+th { font-weight: 600; white-space: nowrap; }
+td.data { font-family: ui-monospace, monospace; min-width: 7rem; }
 td.fixed { white-space: nowrap; overflow-wrap: normal; font-variant-numeric: tabular-nums; }
 summary { cursor: pointer; padding: .3rem 0; overflow-wrap: anywhere; }
 .warning { border-left: .3rem solid #c33; padding: .5rem 1rem; background: #c332; }

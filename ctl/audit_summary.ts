@@ -10,7 +10,7 @@ import { type Call, type CallOutcome, outcomeOf } from "./audit_calls.ts";
 
 /** The calls of so many sessions are kept, those that were active last, and of each so many. */
 export const SESSIONS_WITH_CALLS = 50;
-export const CALLS_OF_SESSION = 100;
+export const CALLS_OF_SESSION = 200;
 /** So many rises of taint are kept, the latest. */
 export const RISES_KEPT = 500;
 
