@@ -8,7 +8,7 @@ import { type DecisionRecord, DENY_REASONS, type DenyReason } from "../proto/dec
 import { display } from "../proto/escape.ts";
 import type { Timestamp } from "../proto/ids.ts";
 import { hasMoreMarks, parseStrict } from "../proto/json.ts";
-import { utf8 } from "../proto/text.ts";
+import { assertNever, utf8 } from "../proto/text.ts";
 import { type DataClass, TOOL_ARGUMENTS, ToolName } from "../proto/tools.ts";
 import { shortened } from "./block.ts";
 
@@ -108,6 +108,8 @@ export class CallBook {
       case "recovery":
       case "accepted_break":
         return [];
+      default:
+        return assertNever(event);
     }
   }
 
@@ -177,13 +179,15 @@ function purposeOf(name: string, args: string): string | null {
       return TOOL_ARGUMENTS[tool].safeParse(value).data?.command ?? null;
     case "http_fetch":
       return TOOL_ARGUMENTS[tool].safeParse(value).data?.url ?? null;
+    default:
+      return assertNever(tool);
   }
 }
 
 /** `call` on one line, without its newline. What a model wrote stands last, where it can forge nothing. */
 export function callLine(call: Call): string {
   const { outcome, reason } = outcomeOf(call);
-  const { seq, time, session, tool, what, taint, approval, result } = call;
+  const { seq, time, session, tool, what, taint, result } = call;
   const after = result === null || result.taint === taint ? "" : ` -> ${result.taint}`;
   return [
     String(seq),

@@ -1,11 +1,13 @@
 /** `bxctl audit log`: what each line says, which calls are meant, and following. */
 import assert from "node:assert/strict";
 import { readCommandLine } from "../../ctl/args.ts";
+import { verifyLog } from "../../ctl/audit_files.ts";
 import { listCalls } from "../../ctl/audit_log.ts";
 import { encodeRecord } from "../../proto/audit.ts";
 import { sha256, ZERO_HASH } from "../../proto/ids.ts";
 import { layout } from "../../proto/layout.ts";
-import { within } from "../support/broker.ts";
+import { directoriesIn } from "../support/audit_case.ts";
+import { PROJECT, within } from "../support/broker.ts";
 import { aDay, answered, at, CallsHome, decided, ended } from "../support/calls_log.ts";
 import { flagsFor, type Ran, Recorder, runCtl } from "../support/ctl.ts";
 import { AuditBench, event } from "../support/log.ts";
@@ -211,6 +213,29 @@ Deno.test("a record that a crash tore off and a recovery describes is no call", 
   assert.deepEqual(await seqs(home.root), [0, 1]);
 });
 
+Deno.test("in every log that is whole, what has not ended is what audit verify says", async () => {
+  const vectors = new URL("fixtures/vectors/audit/", PROJECT);
+  const homes = directoriesIn(vectors).flatMap((group) =>
+    directoriesIn(new URL(`${group}/`, vectors)).map((name) =>
+      new URL(`${group}/${name}`, vectors).pathname
+    )
+  );
+  let compared = 0;
+  let open = 0;
+  for (const home of homes) {
+    const report = verifyLog(`${home}/audit`, null);
+    // After a break the records before it are shown, which the verifier leaves out.
+    if (report.failure !== null || report.accepted_breaks.length > 0) continue;
+    compared += 1;
+    for (const outcome of ["pending", "unfinished"] as const) {
+      const expected = report[outcome === "pending" ? "abandoned" : "unfinished"];
+      assert.deepEqual(await seqs(home, "--outcome", outcome), expected, home);
+      open += expected.length;
+    }
+  }
+  assert.ok(compared > 50 && open > 10, `${compared} logs, ${open} calls`);
+});
+
 /** `bxctl audit log --follow` as its owner starts it. */
 function follow(home: string, ...args: string[]): Followed {
   const main = `${ROOT}/ctl/main.ts`;
@@ -270,4 +295,18 @@ Deno.test("--follow waits for a log that is not there yet, and for lines to be w
   list.signal("SIGINT");
   assert.equal(await within("the end", list.ends()), 0);
   assert.equal(JSON.parse(list.output).what, '"/home/o/notes.md"');
+});
+
+Deno.test("--follow as the launcher starts it on a terminal ends with 0 on Ctrl-C", async () => {
+  using home = new CallsHome();
+  aDay(home);
+  const launch = [Deno.execPath(), "run", "--quiet", "-A", `${ROOT}/scripts/launch.ts`, "ctl"];
+  await using list = Followed.onTerminal([
+    ...[...launch, "audit", "log", "--follow"],
+    ...["--session=chat-2", "--home", home.root],
+  ]);
+  await list.shows("  failed  ");
+  await list.type("\x03");
+  assert.equal(await list.ends(), 0);
+  assert.match(list.output, /^12 .* pending {2}no answer /m);
 });

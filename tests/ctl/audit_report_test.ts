@@ -241,7 +241,7 @@ Deno.test("a report may write its own file and read the grants, and no other com
   );
 });
 
-Deno.test("what is there already stays as it is, and so does nothing of a page that failed", () => {
+Deno.test("what is there already stays as it is, also behind a link", () => {
   using home = new CallsHome();
   aDay(home);
   const write = (out: string, directory = home.audit) => () =>
