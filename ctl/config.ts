@@ -3,10 +3,10 @@ import * as z from "zod";
 import { text } from "../proto/text.ts";
 import { checkPath, readConfigFile } from "../proto/io/config_file.ts";
 import { CONFIG_DIRECTORY, DEFAULT_HOME, type Layout, layout } from "../proto/layout.ts";
-import { ctlLock, type Lock } from "../proto/locks.ts";
+import { ctlLock, type Lock, type ReportPlaces } from "../proto/locks.ts";
 
 const Schema = z.strictObject({
-  paths: z.strictObject({ home: text.optional() }).default({}),
+  paths: z.strictObject({ home: text.optional(), grants: text.optional() }).default({}),
   sockets: z.strictObject({ admin: text.optional(), loop: text.optional() }).default({}),
 });
 
@@ -15,6 +15,8 @@ export interface CtlConfig {
   readonly layout: Layout;
   readonly adminSocket: string;
   readonly loopSocket: string;
+  /** Null for every command but `audit report`. */
+  readonly report: ReportPlaces | null;
 }
 
 /** What the command line says of places; it wins over the configuration. */
@@ -23,6 +25,9 @@ export interface CtlOverrides {
   readonly home?: string | undefined;
   readonly "admin-socket"?: string | undefined;
   readonly "loop-socket"?: string | undefined;
+  /** The file that `audit report` writes; with it comes its part of the permission table. */
+  readonly out?: string | undefined;
+  readonly grants?: string | undefined;
 }
 
 /**
@@ -34,17 +39,22 @@ export function readCtlConfig(overrides: CtlOverrides, home: string | undefined)
   const { paths, sockets } = readConfigFile(Schema, configFile, overrides.config !== undefined) ??
     Schema.parse({});
   const places = layout(overrides.home ?? paths.home ?? (home || DEFAULT_HOME));
-  // A home named on the command line means that home's sockets.
-  const configured = overrides.home === undefined ? sockets : {};
+  // A home named on the command line means that home's sockets and grants.
+  const whole = overrides.home === undefined;
+  const configured: typeof sockets = whole ? sockets : {};
+  const grants = overrides.grants ?? (whole ? paths.grants : undefined) ?? places.grants;
   const config: CtlConfig = {
     configFile,
     layout: places,
     adminSocket: overrides["admin-socket"] ?? configured.admin ?? places.adminSocket,
     loopSocket: overrides["loop-socket"] ?? configured.loop ?? places.loopSocket,
+    report: overrides.out === undefined ? null : { grants, out: overrides.out },
   };
   checkPath("home", places.home);
   checkPath("admin socket", config.adminSocket);
   checkPath("loop socket", config.loopSocket);
+  checkPath("grants", grants);
+  if (config.report !== null) checkPath("out", config.report.out);
   return config;
 }
 

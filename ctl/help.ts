@@ -8,6 +8,8 @@ import {
   OPTIONS,
 } from "./args.ts";
 
+/** No line of help is longer, in characters. */
+const WIDTH = 100;
 const STATUS = `exit status: 0 done, 1 refused or failed, 2 wrong usage`;
 const ENVIRONMENT = `environment: BOXMAKER_HOME, and NO_COLOR and TERM on a terminal`;
 
@@ -21,30 +23,38 @@ function helpOfAll(): string {
   return paragraphs([
     ["bxctl: the owner's client of Boxmaker"],
     ["usage: bxctl COMMAND [OPTIONS]"],
-    ["commands:", ...columns(names.map((name) => [usageOf(name), COMMANDS[name].about]))],
+    ["commands:", ...columns(names.map((name) => [neededOf(name), COMMANDS[name].about]))],
     ["options of every command:", ...optionLines(COMMON_OPTIONS)],
     ["bxctl COMMAND --help tells more; bxctl --version prints the version", ENVIRONMENT, STATUS],
   ]);
 }
 
 function helpOfOne(name: CommandName): string {
-  const { about, options }: CommandSpec = COMMANDS[name];
+  const { about, needed = [], options }: CommandSpec = COMMANDS[name];
   return paragraphs([
     [`bxctl ${name}: ${about}`],
-    [`usage: bxctl ${usageOf(name)} [OPTIONS]`],
-    ["options:", ...optionLines([...options, ...COMMON_OPTIONS])],
+    usageLines(name),
+    ["options:", ...optionLines([...needed, ...options, ...COMMON_OPTIONS])],
     [STATUS],
   ]);
 }
 
-function usageOf(name: CommandName): string {
-  const { operand, options }: CommandSpec = COMMANDS[name];
-  return [
-    name,
-    ...operand === null ? [] : [operand],
-    ...options.map((option) => `[${flag(option)}]`),
-  ]
-    .join(" ");
+/** What a command cannot be given without. */
+function neededOf(name: CommandName): string {
+  const { operand, needed = [] }: CommandSpec = COMMANDS[name];
+  return [name, ...operand === null ? [] : [operand], ...needed.map(flag)].join(" ");
+}
+
+/** The usage of a command, on further lines where one is too narrow. */
+function usageLines(name: CommandName): string[] {
+  const { options }: CommandSpec = COMMANDS[name];
+  const lines = [`usage: bxctl ${neededOf(name)}`];
+  for (const part of [...options.map((option) => `[${flag(option)}]`), "[OPTIONS]"]) {
+    const line = `${lines.at(-1)} ${part}`;
+    if (line.length <= WIDTH) lines.splice(-1, 1, line);
+    else lines.push(`      ${part}`);
+  }
+  return lines;
 }
 
 function flag(name: OptionName): string {

@@ -6,6 +6,9 @@ import { Admin } from "./admin.ts";
 import { listApprovals, showApproval } from "./approvals.ts";
 import { approve } from "./approve.ts";
 import { type Command, readCommandLine } from "./args.ts";
+import { listCalls } from "./audit_log.ts";
+import { writeReport } from "./audit_report.ts";
+import { showCall } from "./audit_show.ts";
 import { verifyAudit } from "./audit_verify.ts";
 import { chat } from "./chat.ts";
 import { type CtlConfig, type CtlOverrides, lockOf, readCtlConfig } from "./config.ts";
@@ -61,6 +64,15 @@ function exitOnSignals(): void {
   }
 }
 
+/** Tells a list that is followed to come to its end, which is no failure. */
+function stopOnSignals(): AbortSignal {
+  const stop = new AbortController();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    Deno.addSignalListener(signal, () => stop.abort());
+  }
+  return stop.signal;
+}
+
 async function run(command: Command, config: CtlConfig, io: Io, json: boolean): Promise<Status> {
   const admin = new Admin(config.adminSocket);
   switch (command.name) {
@@ -81,6 +93,17 @@ async function run(command: Command, config: CtlConfig, io: Io, json: boolean): 
       return await checkGrants(admin, io, json);
     case "audit verify":
       return verifyAudit(config.layout.audit, io, json, command.expect);
+    case "audit log": {
+      const stop = command.follow ? stopOnSignals() : null;
+      return await listCalls(config.layout.audit, command.filter, io, json, stop);
+    }
+    case "audit show":
+      return showCall(config.layout.audit, command.seq, io, json);
+    case "audit report": {
+      const { layout, report } = config;
+      if (report === null) throw new Error("a report has a file to write");
+      return writeReport(layout.audit, report, command.since, io, json);
+    }
     default:
       return assertNever(command);
   }

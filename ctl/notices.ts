@@ -1,4 +1,5 @@
 /** Everything that `bxctl` says to its owner beside its answers, with what helps next. */
+import type { ChainFailure } from "../proto/chain.ts";
 import { display } from "../proto/escape.ts";
 import { ClientError } from "../proto/io/client.ts";
 import { runbook } from "../proto/io/log.ts";
@@ -84,6 +85,31 @@ export function noSuchApproval(approval: number): Failed {
   ]);
 }
 
+/** The log has no record of that number. */
+export function noSuchRecord(seq: number): Failed {
+  return new Failed("no_such_record", [
+    `no record ${seq} is in the audit log`,
+    "see bxctl audit log for the calls there are",
+  ]);
+}
+
+/** Why the page cannot be written to `path`. */
+export function pageNotWritten(path: string, error: unknown): Failed {
+  const file = display(path);
+  const entry = runbook("report-not-written");
+  const failed = (...lines: string[]) => new Failed("report_not_written", lines, error);
+  if (error instanceof Deno.errors.NotCapable) {
+    return failed(
+      `started without leave to write ${file}`,
+      `start it with \`deno task ctl audit report --out ${file}\`; ${entry}`,
+    );
+  }
+  if (error instanceof Deno.errors.AlreadyExists) {
+    return failed(`${file} is there already and stays as it is`, `name another file; ${entry}`);
+  }
+  return failed(`cannot write ${file}: ${messageOf(error)}`, entry);
+}
+
 /** Why `daemon` refused a request. `approval`: the one that the request was about. */
 export function refused(daemon: Daemon, error: Body<"error">, approval: number | null): Failed {
   const { code, message } = error;
@@ -117,6 +143,10 @@ export const notices = {
   outputGone: (error: unknown) => [`cannot write the answer: ${messageOf(error)}`],
 
   grantProblems: () => [`every call is denied until this is fixed; ${runbook("grants-invalid")}`],
+  shownBroken: (failure: ChainFailure) => [
+    `${display(failure.file)}:${failure.line}: ${display(failure.what)}`,
+    ...notices.chainBroken(),
+  ],
   chainBroken: () => [`the audit log is not whole; ${runbook("audit-chain-broken")}`],
 
   session: (session: string) => [

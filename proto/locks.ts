@@ -40,12 +40,22 @@ export interface LoopPlaces {
   readonly llama: string;
 }
 
+/** What `bxctl audit report` alone uses beside bxctl's own places. */
+export interface ReportPlaces {
+  /** The directory whose grants it names. */
+  readonly grants: string;
+  /** The one file that it writes. */
+  readonly out: string;
+}
+
 /** What the table needs of bxctl's configuration. */
 export interface CtlPlaces {
   readonly configFile: string;
   readonly layout: Layout;
   readonly adminSocket: string;
   readonly loopSocket: string;
+  /** Null or left out for every command but `audit report`. */
+  readonly report?: ReportPlaces | null;
 }
 
 export function brokerLock(places: BrokerPlaces): Lock {
@@ -75,11 +85,14 @@ export function loopLock(places: LoopPlaces): Lock {
 }
 
 export function ctlLock(places: CtlPlaces): Lock {
-  const { layout, adminSocket, loopSocket } = places;
+  const { layout, adminSocket, loopSocket, report } = places;
   return {
     role: "bxctl",
-    read: [places.configFile, layout.audit, adminSocket, loopSocket],
-    write: [adminSocket, loopSocket],
+    read: [
+      ...[places.configFile, layout.audit, adminSocket, loopSocket],
+      ...report ? [report.grants] : [],
+    ],
+    write: [adminSocket, loopSocket, ...report ? [report.out] : []],
     net: [`unix:${adminSocket}`, `unix:${loopSocket}`],
     env: ["BOXMAKER_HOME", "NO_COLOR", "TERM"],
     run: [],

@@ -21,7 +21,9 @@ export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>>
   loop: [
     ...["conversation", "delivery", "denials", "entries", "events", "prompt", "stream", "tools"],
   ],
-  ctl: ["ago", "args", "block", "help", "prose"],
+  ctl: [
+    ...["ago", "args", "audit_calls", "audit_page", "audit_summary", "block", "help", "prose"],
+  ],
 };
 
 /** The packages and built-in modules that pure files may import, and all files. */

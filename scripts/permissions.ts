@@ -7,23 +7,28 @@ const HELP = `permissions prints the Deno flags that a role is started with, one
 
 usage: deno task permissions ROLE [--config PATH]
        deno task permissions bxctl [--config PATH] [--home PATH] [--admin-socket PATH] [--loop-socket PATH]
+                                   [--out FILE [--grants DIR]]
 
   ROLE             brokerd (or broker), loopd (or loop), bxctl (or ctl)
   --config PATH    the role's configuration (default /etc/boxmaker/ROLE.toml, which may be missing)
+  --out FILE       for bxctl audit report alone: with the file that it writes and the grants it reads
   --help           this text
 
 environment: BOXMAKER_HOME   the home where the configuration names none (default /var/lib/boxmaker)
 exit status: 0 printed, 1 the configuration cannot be used, 2 wrong usage`;
 
 /** What bxctl takes on its command line beside its configuration. */
-const PLACES = ["home", "admin-socket", "loop-socket"] as const;
+const PLACES = ["home", "admin-socket", "loop-socket", "out", "grants"] as const;
 
 function main(args: string[]): number {
   const path = { type: "string" } as const;
   const { values, positionals } = readArgs({
     args,
     allowPositionals: true,
-    options: { "config": path, "home": path, "admin-socket": path, "loop-socket": path },
+    options: {
+      ...{ "config": path, "home": path, "admin-socket": path, "loop-socket": path },
+      ...{ "out": path, "grants": path },
+    },
   });
   const [name, ...more] = positionals;
   const role = name === undefined ? null : roleOf(name);

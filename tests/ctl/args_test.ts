@@ -10,6 +10,8 @@ const nowhere = {
   "loop-socket": undefined,
 };
 
+const ALL = { session: null, tool: null, outcome: null, since: null };
+
 /** A command line as one would type it; `'…'` for a word with spaces. */
 const words = (line: string) =>
   (line.match(/'[^']*'|\S+/g) ?? []).map((w) => w.replaceAll("'", ""));
@@ -28,6 +30,21 @@ Deno.test("every command is read with its values", pure, () => {
     "refuse 41 --reason=": { name: "refuse", approval: 41, reason: "" },
     "grants check": { name: "grants check" },
     "audit verify": { name: "audit verify", expect: null },
+    "audit log": { name: "audit log", filter: ALL, follow: false },
+    "audit log --session s1 --tool 'a b' --outcome no_grant --since 2026-12-01 --follow": {
+      name: "audit log",
+      filter: {
+        ...{ session: "s1", tool: "a b", outcome: "no_grant" },
+        since: "2026-12-01T00:00:00.000Z",
+      },
+      follow: true,
+    },
+    "audit log --since 2026-12-01T10:00:00.123Z": {
+      name: "audit log",
+      filter: { ...ALL, since: "2026-12-01T10:00:00.123Z" },
+      follow: false,
+    },
+    "audit show 0": { name: "audit show", seq: 0 },
     [`audit verify --expect 7:${HASH}`]: { name: "audit verify", expect: { seq: 7, hash: HASH } },
     [`audit verify --expect=0:${HASH}`]: { name: "audit verify", expect: { seq: 0, hash: HASH } },
   };
@@ -45,16 +62,39 @@ Deno.test("every command takes the common options, before or after its words", p
     "loop-socket": "/l.sock",
   };
   const common = "--json --config /c.toml --home=/h --admin-socket /a.sock --loop-socket=/l.sock";
+  const report = { grants: undefined, out: "/r.html" };
   for (const [name, { operand: needed }] of Object.entries(COMMANDS)) {
-    const operand = needed === null ? "" : " 1";
+    const operand = name === "audit report" ? " --out=/r.html" : needed === null ? "" : " 1";
     for (const line of [`${name}${operand} ${common}`, `${common} ${name}${operand}`]) {
       const read = readCommandLine(words(line));
       assert.equal(read.kind, "run", line);
       assert.ok(read.kind === "run" && read.json && read.command.name === name, line);
-      assert.deepEqual(read.places, places, line);
+      const own = name === "audit report" ? report : {};
+      assert.deepEqual(read.places, { ...places, ...own }, line);
     }
   }
 });
+
+Deno.test(
+  "a report names its file and, where it is another one, the grants directory",
+  pure,
+  () => {
+    const cases: Record<string, object> = {
+      "audit report --out /r.html": { since: null, grants: undefined, out: "/r.html" },
+      "audit report --since 2026-12-01 --grants=/g --out=/r/s t.html": {
+        ...{ since: "2026-12-01T00:00:00.000Z", grants: "/g", out: "/r/s t.html" },
+      },
+    };
+    for (const [line, { since, ...places }] of Object.entries<{ since?: unknown }>(cases)) {
+      assert.deepEqual(readCommandLine(line.split(/ (?!t)/)), {
+        kind: "run",
+        command: { name: "audit report", since },
+        json: false,
+        places: { ...nowhere, ...places },
+      });
+    }
+  },
+);
 
 Deno.test("help and the version are asked for with any command or with none", pure, () => {
   assert.deepEqual(readCommandLine([]), { kind: "nothing" });
@@ -76,6 +116,40 @@ Deno.test("a wrong command line is told with what is wrong and what helps", pure
     "--json": ["no command is given", "see bxctl --help"],
     "grants": ["unknown command grants", "did you mean bxctl grants check?"],
     "audit check": ["unknown command audit check", "did you mean bxctl audit verify?"],
+    "audit show": ["bxctl audit show needs the SEQ of a record", "see bxctl audit show --help"],
+    "audit show 1.5": ["1.5 is not the SEQ of a record", "see bxctl audit show --help"],
+    "audit log --session S": [
+      "--session: S is not 1 to 64 of a-z, 0-9 and -",
+      "see bxctl audit log --help",
+    ],
+    "audit log --outcome gone": [
+      "--outcome: gone is none of result, failed, denied, pending, unfinished, no_grant, " +
+      "grant_expired, taint_too_high, denied_by_grant, approval_refused, approval_expired, " +
+      "grants_invalid, audit_unavailable, invalid_arguments, state_unreadable",
+      "see bxctl audit log --help",
+    ],
+    "audit log --since 2026-02-30": [
+      "--since: 2026-02-30 is not YYYY-MM-DD or YYYY-MM-DDTHH:MM:SS.mmmZ",
+      "see bxctl audit log --help",
+    ],
+    "audit log --since yesterday": [
+      "--since: yesterday is not YYYY-MM-DD or YYYY-MM-DDTHH:MM:SS.mmmZ",
+      "see bxctl audit log --help",
+    ],
+    "audit log --out /r.html": ["bxctl audit log takes no --out", "see bxctl audit log --help"],
+    "audit report": ["bxctl audit report needs --out FILE", "see bxctl audit report --help"],
+    "audit report --out r.html": [
+      "--out: r.html is not an absolute path",
+      "see bxctl audit report --help",
+    ],
+    "audit report --out /r,/etc.html": [
+      "--out: /r,/etc.html has a comma in it, which Deno's permission flags cannot express",
+      "see bxctl audit report --help",
+    ],
+    "audit report --out /g/x.toml": [
+      "--out: /g/x.toml does not end in .html",
+      "see bxctl audit report --help",
+    ],
     "--frobnicate chat": ["unknown option --frobnicate", "see bxctl --help"],
     "chat -x": ["unknown option -x", "see bxctl --help"],
     "approve -5": ["unknown option -5", "see bxctl --help"],

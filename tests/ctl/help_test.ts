@@ -14,7 +14,7 @@ usage: bxctl refuse ID [--reason TEXT] [OPTIONS]
 
 options:
   --reason TEXT        why, for the audit log only; at most 1 KiB
-  --json               print JSON: one document, for chat one event a line
+  --json               print JSON: one document; one a line for the events of chat and for calls
   --home PATH          Boxmaker's home (default BOXMAKER_HOME, then /var/lib/boxmaker)
   --config PATH        the configuration (default /etc/boxmaker/bxctl.toml)
   --admin-socket PATH  brokerd's socket for its owner
@@ -24,6 +24,12 @@ options:
 exit status: 0 done, 1 refused or failed, 2 wrong usage
 `,
   );
+});
+
+Deno.test("the usage names what a command cannot do without", pure, () => {
+  const usage = "\nusage: bxctl audit report --out FILE [--since DATE] [--grants DIR] [OPTIONS]\n";
+  assert.ok(helpText("audit report").includes(usage));
+  assert.ok(helpText("audit show").includes("\nusage: bxctl audit show SEQ [OPTIONS]\n"));
 });
 
 Deno.test("the help names every command and every option, within 100 columns", pure, () => {
@@ -38,6 +44,11 @@ Deno.test("every option that the help of a command names is taken by that comman
     ID: "s1",
     TEXT: "text",
     PATH: "/path",
+    TOOL: "shell",
+    OUTCOME: "denied",
+    DATE: "2026-12-01",
+    FILE: "/page.html",
+    DIR: "/grants",
     "SEQ:HASH": `1:${"0".repeat(64)}`,
   };
   for (const name of names) {
@@ -46,8 +57,10 @@ Deno.test("every option that the help of a command names is taken by that comman
     for (const [, option, value] of listed) {
       if (option === "help") continue;
       const operand = COMMANDS[name].operand === null ? [] : ["1"];
+      const needed = name === "audit report" && option !== "out" ? ["--out=/page.html"] : [];
       const flag = value === undefined ? `--${option}` : `--${option}=${values[value]}`;
-      assert.equal(readCommandLine([...name.split(" "), ...operand, flag]).kind, "run", flag);
+      const words = [...name.split(" "), ...operand, ...needed, flag];
+      assert.equal(readCommandLine(words).kind, "run", flag);
     }
   }
 });

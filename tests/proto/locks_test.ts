@@ -72,6 +72,23 @@ Deno.test("configured places stand in the flags", { permissions: "none" }, () =>
   assert.deepEqual(broker.net, ["unix:/s/b/b.sock", "unix:/s/a/a.sock"]);
 });
 
+Deno.test("bxctl reads the grants and writes a page for a report, and then alone", {
+  permissions: "none",
+}, () => {
+  const places = { ...HOME, layout: HOME, configFile: "/e/bxctl.toml" };
+  const report = ctlLock({ ...places, report: { grants: "/g", out: "/r/page.html" } });
+  assert.deepEqual(report, {
+    ...CTL,
+    read: [...CTL.read, "/g"],
+    write: [...CTL.write, "/r/page.html"],
+  });
+  assert.deepEqual(ctlLock({ ...places, report: null }), CTL);
+  // It may not do more than that, such as write beside the page.
+  const asked = forbidden(report, HOME).map(describe);
+  assert.ok(asked.includes("write /r") && asked.includes("read /h/grants"));
+  assert.ok(!asked.includes("write /r/page.html"));
+});
+
 Deno.test("loopd without a broker has no broker socket in its row", { permissions: "none" }, () => {
   const lock = loopLock({
     layout: HOME,

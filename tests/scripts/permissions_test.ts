@@ -59,6 +59,12 @@ Deno.test("BOXMAKER_HOME counts where the configuration names no home, and for b
     await print("bxctl", "--admin-socket=/srv/a.sock", "--loop-socket", "/srv/l.sock"),
     flagsFor("bxctl", places, "/srv/home"),
   );
+  const report = await print("bxctl", "--out=/srv/page.html", "--grants=/srv/g");
+  assert.deepEqual(
+    report,
+    flagsFor("bxctl", { out: "/srv/page.html", grants: "/srv/g" }, "/srv/home"),
+  );
+  assert.match(report.join("\n"), /read=\S*,\/srv\/g\n--allow-write=\S*,\/srv\/page\.html\n/);
 });
 
 Deno.test("what the flags cannot express, or what is no configuration, goes to stderr, with 1", async () => {
