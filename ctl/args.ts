@@ -5,10 +5,11 @@
 import { parseArgs } from "node:util";
 import { Anchor } from "../proto/audit.ts";
 import { display } from "../proto/escape.ts";
-import { SessionId } from "../proto/ids.ts";
+import { isTimestamp, SessionId, type Timestamp } from "../proto/ids.ts";
 import { unlockablePath } from "../proto/locks.ts";
 import { MAX_REASON_BYTES } from "../proto/messages.ts";
 import { assertNever, utf8Length } from "../proto/text.ts";
+import { DATA_CLASSES, DataClass } from "../proto/tools.ts";
 import type { CtlOverrides } from "./config.ts";
 
 interface OptionSpec {
@@ -19,10 +20,15 @@ interface OptionSpec {
 
 /** Every option of every command. */
 export const OPTIONS = {
-  session: { value: "ID", about: "go on with this session (default: a new one)" },
+  session: { value: "ID", about: "the session to go on with or to decide in (default: a new one)" },
   say: { value: "TEXT", about: "send this one message, print its turn and end" },
   reason: { value: "TEXT", about: "why, for the audit log only; at most 1 KiB" },
   expect: { value: "SEQ:HASH", about: "hold the log against a head that you kept elsewhere" },
+  tool: { value: "TOOL", about: "the tool that would be called" },
+  arguments: { value: "JSON", about: "the call's arguments, as the model would write them" },
+  taint: { value: "CLASS", about: "the session's taint: public, private or secret" },
+  grants: { value: "DIR", about: "the grants directory to decide with, instead of the configured" },
+  since: { value: "DATE", about: "leave out earlier calls: YYYY-MM-DD, or a time as in the log" },
   json: { value: null, about: "print JSON: one document, for chat one event a line" },
   home: { value: "PATH", about: "Boxmaker's home (default BOXMAKER_HOME, then /var/lib/boxmaker)" },
   config: { value: "PATH", about: "the configuration (default /etc/boxmaker/bxctl.toml)" },
@@ -38,9 +44,16 @@ export const COMMON_OPTIONS = [
   ...["json", "home", "config", "admin-socket", "loop-socket", "help"] as const,
 ] as const satisfies readonly OptionName[];
 
+/** The operands of the commands, and whose numbers they are. */
+const OPERANDS = { ID: "an approval", SEQ: "a decision" } as const;
+
 export interface CommandSpec {
-  readonly operand: string | null;
+  readonly operand: keyof typeof OPERANDS | null;
   readonly options: readonly OptionName[];
+  /** The options of these that must be given. */
+  readonly required?: readonly OptionName[];
+  /** Its row of the permission table has the grants directory. */
+  readonly readsGrants?: true;
   readonly about: string;
 }
 
@@ -54,7 +67,32 @@ export const COMMANDS = {
     about: "let a waiting call run, if it is still allowed",
   },
   "refuse": { operand: "ID", options: ["reason"], about: "deny a waiting call" },
-  "grants check": { operand: null, options: [], about: "check the grant files" },
+  "why": {
+    operand: "SEQ",
+    options: ["grants"],
+    readsGrants: true,
+    about: "say why a call in the audit log was decided as it was",
+  },
+  "grants check": {
+    operand: null,
+    options: [],
+    readsGrants: true,
+    about: "check the grant files, and warn of what may surprise",
+  },
+  "grants test": {
+    operand: null,
+    options: ["tool", "arguments", "session", "taint", "grants"],
+    required: ["tool", "arguments"],
+    readsGrants: true,
+    about: "say how a call would be decided, and why",
+  },
+  "grants replay": {
+    operand: null,
+    options: ["grants", "since"],
+    required: ["grants"],
+    readsGrants: true,
+    about: "list the calls in the log that other grants would decide otherwise",
+  },
   "audit verify": {
     operand: null,
     options: ["expect"],
@@ -63,6 +101,12 @@ export const COMMANDS = {
 } as const satisfies Record<string, CommandSpec>;
 export type CommandName = keyof typeof COMMANDS;
 
+/** Whether the command `name` may read the grants directory; the lock of all others is without it. */
+export function readsGrants(name: CommandName): boolean {
+  const spec: CommandSpec = COMMANDS[name];
+  return spec.readsGrants === true;
+}
+
 /** A command with its values, checked. */
 export type Command =
   | { readonly name: "chat"; readonly session: SessionId | null; readonly say: string | null }
@@ -70,7 +114,17 @@ export type Command =
   | { readonly name: "approvals show"; readonly approval: number }
   | { readonly name: "approve"; readonly approval: number }
   | { readonly name: "refuse"; readonly approval: number; readonly reason: string | null }
+  | { readonly name: "why"; readonly seq: number }
   | { readonly name: "grants check" }
+  | {
+    readonly name: "grants test";
+    readonly tool: string;
+    readonly arguments: string;
+    /** The session whose taint counts, or a taint, or neither: a new session. */
+    readonly session: SessionId | null;
+    readonly taint: DataClass | null;
+  }
+  | { readonly name: "grants replay"; readonly since: Timestamp | null }
   | { readonly name: "audit verify"; readonly expect: Anchor | null };
 
 /** What a command line asks for. */
@@ -115,7 +169,7 @@ function read(args: readonly string[]): Invocation {
   const name = findCommand(words);
   if (given.has("help")) return { kind: "help", command: name };
   const hint = hintFor(name);
-  const { operand, options }: CommandSpec = COMMANDS[name];
+  const { operand, options, required = [] }: CommandSpec = COMMANDS[name];
   for (const option of given.keys()) {
     const taken = [...options, ...COMMON_OPTIONS].includes(option);
     if (!taken) throw new UsageError(`bxctl ${name} takes no --${option}`, hint);
@@ -126,8 +180,10 @@ function read(args: readonly string[]): Invocation {
     throw new UsageError(`bxctl ${name} takes no further argument ${display(extra)}`, hint);
   }
   if (operand !== null && operands.length === 0) {
-    throw new UsageError(`bxctl ${name} needs the ${operand} of an approval`, hint);
+    throw new UsageError(`bxctl ${name} needs the ${operand} of ${OPERANDS[operand]}`, hint);
   }
+  const missing = required.find((option) => !given.has(option));
+  if (missing !== undefined) throw new UsageError(`bxctl ${name} needs --${missing}`, hint);
   return {
     kind: "run",
     command: commandOf(name, operands[0] ?? "", given, hint),
@@ -202,23 +258,27 @@ function findCommand(words: readonly string[]): CommandName {
 
 function commandOf(name: CommandName, operand: string, given: Given, hint: string): Command {
   const bad = (problem: string) => new UsageError(problem, hint);
-  const approval = () => {
-    const number = /^(0|[1-9]\d*)$/.test(operand) ? Number(operand) : NaN;
-    if (!Number.isSafeInteger(number)) {
-      throw bad(`${display(operand)} is not the ID of an approval`);
+  const number = (of: keyof typeof OPERANDS) => {
+    const value = /^(0|[1-9]\d*)$/.test(operand) ? Number(operand) : NaN;
+    if (!Number.isSafeInteger(value)) {
+      throw bad(`${display(operand)} is not the ${of} of ${OPERANDS[of]}`);
     }
-    return number;
+    return value;
+  };
+  const approval = () => number("ID");
+  const session = () => {
+    const value = given.get("session") ?? null;
+    if (value !== null && !SessionId.safeParse(value).success) {
+      throw bad(`--session: ${display(value)} is not 1 to 64 of a-z, 0-9 and -`);
+    }
+    return value;
   };
   switch (name) {
     case "chat": {
-      const session = given.get("session") ?? null;
       const say = given.get("say") ?? null;
-      if (session !== null && !SessionId.safeParse(session).success) {
-        throw bad(`--session: ${display(session)} is not 1 to 64 of a-z, 0-9 and -`);
-      }
       if (say === "") throw bad("--say: the text is empty");
       if (say?.isWellFormed() === false) throw bad("--say: the text is not UTF-8");
-      return { name, session, say };
+      return { name, session: session(), say };
     }
     case "refuse": {
       const reason = given.get("reason") ?? null;
@@ -228,6 +288,25 @@ function commandOf(name: CommandName, operand: string, given: Given, hint: strin
       if (reason?.isWellFormed() === false) throw bad("--reason: the text is not UTF-8");
       return { name, approval: approval(), reason };
     }
+    case "why":
+      return { name, seq: number("SEQ") };
+    case "grants test": {
+      const tool = given.get("tool") ?? "";
+      const args = given.get("arguments") ?? "";
+      if (!tool.isWellFormed()) throw bad("--tool: the text is not UTF-8");
+      if (!args.isWellFormed()) throw bad("--arguments: the text is not UTF-8");
+      const taint = DataClass.nullable().safeParse(given.get("taint") ?? null);
+      if (!taint.success) {
+        const value = display(given.get("taint") ?? "");
+        throw bad(`--taint: ${value} is not one of ${DATA_CLASSES.join(", ")}`);
+      }
+      if (taint.data !== null && given.has("session")) {
+        throw bad("--taint and --session: one of them says what the taint is");
+      }
+      return { name, tool, arguments: args, session: session(), taint: taint.data };
+    }
+    case "grants replay":
+      return { name, since: since(given.get("since"), hint) };
     case "audit verify":
       return {
         name,
@@ -244,6 +323,15 @@ function commandOf(name: CommandName, operand: string, given: Given, hint: strin
   }
 }
 
+/** The time that `--since` means: of a date its first moment, in UTC. */
+function since(value: string | undefined, hint: string): Timestamp | null {
+  if (value === undefined) return null;
+  const time = value.length === "YYYY-MM-DD".length ? `${value}T00:00:00.000Z` : value;
+  if (isTimestamp(time)) return time;
+  const form = "is not YYYY-MM-DD or YYYY-MM-DDTHH:MM:SS.mmmZ";
+  throw new UsageError(`--since: ${display(value)} ${form}`, hint);
+}
+
 function anchorOf(value: string, hint: string): Anchor {
   const [, seq, hash] = /^(0|[1-9]\d*):([0-9a-f]{64})$/.exec(value) ?? [];
   const anchor = Anchor.safeParse({ seq: Number(seq), hash });
@@ -253,7 +341,7 @@ function anchorOf(value: string, hint: string): Anchor {
 }
 
 function placesOf(given: Given, hint: string): CtlOverrides {
-  const place = (name: "config" | "home" | "admin-socket" | "loop-socket") => {
+  const place = (name: "config" | "home" | "admin-socket" | "loop-socket" | "grants") => {
     const path = given.get(name);
     const problem = path === undefined ? null : unlockablePath(path);
     if (problem !== null) {
@@ -266,5 +354,6 @@ function placesOf(given: Given, hint: string): CtlOverrides {
     home: place("home"),
     "admin-socket": place("admin-socket"),
     "loop-socket": place("loop-socket"),
+    grants: place("grants"),
   };
 }

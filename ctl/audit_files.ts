@@ -67,17 +67,18 @@ function look(directory: string, expected: Anchor | null): ChainReport {
   return verifier.finish();
 }
 
-function namesIn(directory: string): string[] {
+/** The names of the log's files in `directory`, in order. Throws as the runtime does. */
+export function namesIn(directory: string): string[] {
   return [...Deno.readDirSync(directory)].map(({ name }) => name).filter(isAuditFileName).sort();
 }
 
-type Attempt<T> = { readonly ok: true; readonly value: T } | {
+export type Attempt<T> = { readonly ok: true; readonly value: T } | {
   readonly ok: false;
   readonly why: string;
 };
 
 /** Does what may fail because of what stands at `path`. Throws `Failed` where a permission is missing. */
-function attempt<T>(path: string, run: () => T): Attempt<T> {
+export function attempt<T>(path: string, run: () => T): Attempt<T> {
   try {
     return { ok: true, value: run() };
   } catch (error) {
@@ -95,7 +96,14 @@ function openFile(path: string): number {
   throw new Error("not a regular file");
 }
 
-function eachLine(path: string, take: (bytes: Uint8Array, ended: boolean) => void): void {
+/**
+ * Hands each line of the file at `path` to `take`, until that gives true; `ended`: it has its newline. The
+ * bytes are valid until `take` returns. Throws as the runtime does.
+ */
+export function eachLine(
+  path: string,
+  take: (bytes: Uint8Array, ended: boolean) => boolean | void,
+): void {
   const file = openFile(path);
   try {
     const splitter = new LineSplitter();
@@ -103,7 +111,9 @@ function eachLine(path: string, take: (bytes: Uint8Array, ended: boolean) => voi
     while (true) {
       const count = fs.readSync(file, chunk, 0, chunk.length, null);
       if (count === 0) break;
-      for (const line of splitter.push(chunk.subarray(0, count))) take(line.bytes, line.ended);
+      for (const line of splitter.push(chunk.subarray(0, count))) {
+        if (take(line.bytes, line.ended) === true) return;
+      }
     }
     const rest = splitter.end();
     if (rest !== null) take(rest.bytes, rest.ended);

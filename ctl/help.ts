@@ -9,6 +9,8 @@ import {
 } from "./args.ts";
 
 const STATUS = `exit status: 0 done, 1 refused or failed, 2 wrong usage`;
+/** No line of the help is longer, in characters. */
+const WIDTH = 100;
 const ENVIRONMENT = `environment: BOXMAKER_HOME, and NO_COLOR and TERM on a terminal`;
 
 /** The help of `command`, or with null of all commands. Ends in a newline. */
@@ -21,7 +23,7 @@ function helpOfAll(): string {
   return paragraphs([
     ["bxctl: the owner's client of Boxmaker"],
     ["usage: bxctl COMMAND [OPTIONS]"],
-    ["commands:", ...columns(names.map((name) => [usageOf(name), COMMANDS[name].about]))],
+    ["commands:", ...columns(names.map((name) => [shortOf(name), COMMANDS[name].about]))],
     ["options of every command:", ...optionLines(COMMON_OPTIONS)],
     ["bxctl COMMAND --help tells more; bxctl --version prints the version", ENVIRONMENT, STATUS],
   ]);
@@ -31,20 +33,35 @@ function helpOfOne(name: CommandName): string {
   const { about, options }: CommandSpec = COMMANDS[name];
   return paragraphs([
     [`bxctl ${name}: ${about}`],
-    [`usage: bxctl ${usageOf(name)} [OPTIONS]`],
+    wrapped(["usage: bxctl", ...usageOf(name), "[OPTIONS]"]),
     ["options:", ...optionLines([...options, ...COMMON_OPTIONS])],
     [STATUS],
   ]);
 }
 
-function usageOf(name: CommandName): string {
-  const { operand, options }: CommandSpec = COMMANDS[name];
+function shortOf(name: CommandName): string {
+  const { operand }: CommandSpec = COMMANDS[name];
+  return operand === null ? name : `${name} ${operand}`;
+}
+
+function usageOf(name: CommandName): string[] {
+  const { options, required = [] }: CommandSpec = COMMANDS[name];
   return [
-    name,
-    ...operand === null ? [] : [operand],
-    ...options.map((option) => `[${flag(option)}]`),
-  ]
-    .join(" ");
+    shortOf(name),
+    ...options.map((option) => required.includes(option) ? flag(option) : `[${flag(option)}]`),
+  ];
+}
+
+/** `parts` with a space between them, on as many lines as they need. */
+function wrapped(parts: readonly string[]): string[] {
+  const lines: string[] = [];
+  for (const part of parts) {
+    const last = lines.at(-1);
+    if (last === undefined) lines.push(part);
+    else if (last.length + 1 + part.length > WIDTH) lines.push(`    ${part}`);
+    else lines[lines.length - 1] = `${last} ${part}`;
+  }
+  return lines;
 }
 
 function flag(name: OptionName): string {

@@ -5,16 +5,19 @@ import { assertNever } from "../proto/text.ts";
 import { Admin } from "./admin.ts";
 import { listApprovals, showApproval } from "./approvals.ts";
 import { approve } from "./approve.ts";
-import { type Command, readCommandLine } from "./args.ts";
+import { type Command, readCommandLine, readsGrants } from "./args.ts";
 import { verifyAudit } from "./audit_verify.ts";
 import { chat } from "./chat.ts";
 import { type CtlConfig, type CtlOverrides, lockOf, readCtlConfig } from "./config.ts";
 import { checkGrants } from "./grants_check.ts";
+import { replayGrants } from "./grants_replay.ts";
+import { testGrants } from "./grants_try.ts";
 import { helpText } from "./help.ts";
 import { type Io, OutputGone, realIo, reportFailure, type Status } from "./io.ts";
 import { Keyboard, stdin } from "./keyboard.ts";
 import { Failed, notAllowed, notices } from "./notices.ts";
 import { refuse } from "./refuse.ts";
+import { why } from "./why.ts";
 
 /** Signals that end a chat, with their numbers: the exit status is 128 more. */
 const SIGNALS = [["SIGHUP", 1], ["SIGINT", 2], ["SIGTERM", 15]] as const;
@@ -29,9 +32,9 @@ function environment(name: "BOXMAKER_HOME" | "NO_COLOR" | "TERM"): string | unde
   }
 }
 
-function readConfig(places: CtlOverrides): CtlConfig {
+function readConfig(places: CtlOverrides, { name }: Command): CtlConfig {
   try {
-    return readCtlConfig(places, environment("BOXMAKER_HOME"));
+    return readCtlConfig(places, environment("BOXMAKER_HOME"), readsGrants(name));
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     if (error.cause instanceof Deno.errors.NotCapable) throw notAllowed("its configuration");
@@ -62,6 +65,7 @@ function exitOnSignals(): void {
 
 async function run(command: Command, config: CtlConfig, io: Io, json: boolean): Promise<Status> {
   const admin = new Admin(config.adminSocket);
+  const places = { audit: config.layout.audit, grants: config.grants };
   switch (command.name) {
     case "chat": {
       const options = { ...command, loopSocket: config.loopSocket, json };
@@ -76,8 +80,14 @@ async function run(command: Command, config: CtlConfig, io: Io, json: boolean): 
       return await approve(admin, io, json, command.approval);
     case "refuse":
       return await refuse(admin, io, json, command.approval, command.reason);
+    case "why":
+      return why(places, command.seq, io, json);
     case "grants check":
-      return await checkGrants(admin, io, json);
+      return await checkGrants(admin, config.grants, io, json);
+    case "grants test":
+      return testGrants(places, command, io, json);
+    case "grants replay":
+      return replayGrants(places, command.since, io, json);
     case "audit verify":
       return verifyAudit(config.layout.audit, io, json, command.expect);
     default:
@@ -108,7 +118,7 @@ async function main(args: readonly string[]): Promise<Status> {
   }
   const { command, json, places } = invocation;
   try {
-    const config = readConfig(places);
+    const config = readConfig(places, command);
     checkRuntime(config);
     const colours = !environment("NO_COLOR") && environment("TERM") !== "dumb";
     return await run(command, config, realIo(!colours), json);

@@ -27,6 +27,8 @@ const DAEMONS = {
 } as const satisfies Record<Daemon, { task: string; entry: string }>;
 
 const FLAGS = "start bxctl with the flags that `deno task permissions bxctl` prints";
+const FLAGS_WITH_GRANTS =
+  "start bxctl with the flags that `deno task permissions bxctl --with-grants` prints";
 
 /** The message of an error, on one line, as data. */
 export function messageOf(error: unknown): string {
@@ -100,6 +102,12 @@ export function notAllowed(what: string): Failed {
   return new Failed("no_permission", [`started without leave to read ${what}`, FLAGS]);
 }
 
+/** Reading the grants is not among the permissions of this process: few commands have it. */
+export function notAllowedGrants(directory: string): Failed {
+  const what = `started without leave to read the grants in ${display(directory)}`;
+  return new Failed("no_permission", [what, FLAGS_WITH_GRANTS]);
+}
+
 export const notices = {
   usage: (problem: string, hint: string) => [problem, hint],
   denoVersion: (wanted: string, found: string) => [
@@ -117,6 +125,29 @@ export const notices = {
   outputGone: (error: unknown) => [`cannot write the answer: ${messageOf(error)}`],
 
   grantProblems: () => [`every call is denied until this is fixed; ${runbook("grants-invalid")}`],
+  grantProblemsThere: () => [
+    `with these grants every call would be denied; ${runbook("grants-invalid")}`,
+  ],
+  notWarned: (directory: string, why: string) => [
+    `no warnings: the grants in ${display(directory)} could not be used: ${why}`,
+  ],
+  logUnreadable: (path: string, why: string) => [
+    `${display(path)} ${display(why)}`,
+    runbook("audit-chain-broken"),
+  ],
+  noRecords: (lines: number) => [
+    `${lines} lines of the log are no records and were passed over; ${
+      runbook("audit-chain-broken")
+    }`,
+  ],
+  sessionNotInLog: (session: string) => [
+    `session ${display(session)} is not in the audit log: decided as in a new one`,
+  ],
+  noSuchRecord: (seq: number) => [`no record ${seq} is in the audit log`],
+  notADecision: (seq: number, type: string, decision: number | null) => [
+    `record ${seq} is of type ${type}, and no decision`,
+    ...decision === null ? [] : [`it belongs to the decision ${decision}: bxctl why ${decision}`],
+  ],
   chainBroken: () => [`the audit log is not whole; ${runbook("audit-chain-broken")}`],
 
   session: (session: string) => [

@@ -42,6 +42,8 @@ export interface CtlPlaces {
   readonly layout: Layout;
   readonly adminSocket: string;
   readonly loopSocket: string;
+  /** The grants directory, for the commands that read it; null for all others. */
+  readonly grantsToRead: string | null;
 }
 
 export function brokerLock(places: BrokerPlaces): Lock {
@@ -69,10 +71,11 @@ export function loopLock(places: LoopPlaces): Lock {
 }
 
 export function ctlLock(places: CtlPlaces): Lock {
-  const { layout, adminSocket, loopSocket } = places;
+  const { layout, adminSocket, loopSocket, grantsToRead } = places;
+  const grants = grantsToRead === null ? [] : [grantsToRead];
   return {
     role: "bxctl",
-    read: [places.configFile, layout.audit, adminSocket, loopSocket],
+    read: [places.configFile, layout.audit, ...grants, adminSocket, loopSocket],
     write: [adminSocket, loopSocket],
     net: [`unix:${adminSocket}`, `unix:${loopSocket}`],
     env: ["BOXMAKER_HOME", "NO_COLOR", "TERM"],

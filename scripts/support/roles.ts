@@ -4,6 +4,7 @@
  */
 import { fileURLToPath } from "node:url";
 import { lockOf as brokerLockOf, readBrokerConfig } from "../../broker/config.ts";
+import { readCommandLine, readsGrants } from "../../ctl/args.ts";
 import { type CtlOverrides, lockOf as ctlLockOf, readCtlConfig } from "../../ctl/config.ts";
 import { lockOf as loopLockOf, readLoopConfig } from "../../loop/config.ts";
 import { denoFlags, type Role } from "../../proto/locks.ts";
@@ -35,17 +36,33 @@ export type Places = CtlOverrides;
 
 /**
  * The Deno flags of `role`, worked out from the configuration that the role itself would read. `home` is
- * `BOXMAKER_HOME`. Throws `ConfigError`.
+ * `BOXMAKER_HOME`; `withGrants`: for a command of bxctl that reads the grants. Throws `ConfigError`.
  */
-export function flagsFor(role: Role, places: Places, home: string | undefined): string[] {
+export function flagsFor(
+  role: Role,
+  places: Places,
+  home: string | undefined,
+  withGrants = false,
+): string[] {
   switch (role) {
     case "brokerd":
       return denoFlags(brokerLockOf(readBrokerConfig(places.config ?? null, home)));
     case "loopd":
       return denoFlags(loopLockOf(readLoopConfig(places.config ?? null, home)));
     case "bxctl":
-      return denoFlags(ctlLockOf(readCtlConfig(places, home)));
+      return denoFlags(ctlLockOf(readCtlConfig(places, home, withGrants)));
     default:
       return assertNever(role);
   }
+}
+
+/**
+ * The flags for bxctl with `args`, or null where they ask for nothing but words. Each command has its own:
+ * most may not read the grants. Throws `ConfigError`.
+ */
+export function ctlFlagsOf(args: readonly string[], home: string | undefined): string[] | null {
+  const invocation = readCommandLine(args);
+  if (invocation.kind !== "run") return null;
+  const { command, places } = invocation;
+  return flagsFor("bxctl", places, home, readsGrants(command.name));
 }

@@ -14,6 +14,11 @@ class Bench implements Disposable {
   readonly broker = new FakeBroker(this.#home.layout.adminSocket);
   readonly admin = new Admin(this.#home.layout.adminSocket);
   readonly io = new Recorder();
+  readonly grants = this.#home.layout.grants;
+
+  constructor() {
+    Deno.mkdirSync(this.grants);
+  }
 
   [Symbol.dispose](): void {
     this.broker[Symbol.dispose]();
@@ -159,7 +164,7 @@ Deno.test("other errors of brokerd are told in words, with their runbook entry",
 Deno.test("grants check prints each problem where it is, and fails", async () => {
   using bench = new Bench();
   const { broker, admin, io } = bench;
-  assert.equal(await checkGrants(admin, io, false), 0);
+  assert.equal(await checkGrants(admin, bench.grants, io, false), 0);
   assert.equal(io.out, "grants: ok\n");
   assert.equal(io.err, "");
   io.out = "";
@@ -167,17 +172,17 @@ Deno.test("grants check prints each problem where it is, and fails", async () =>
     { file: "notes.toml", line: 3, problem: "unknown key max_tain" },
     { file: "\x1b.toml", line: null, problem: "bad stem\u202e" },
   ];
-  assert.equal(await checkGrants(admin, io, false), 1);
+  assert.equal(await checkGrants(admin, bench.grants, io, false), 1);
   assert.equal(
     io.out,
     "notes.toml:3: unknown key max_tain\n\\u001b.toml: bad stem\\u202e\n",
   );
   assert.match(io.err, /see docs\/runbook\.md#grants-invalid\n$/);
   io.out = "";
-  assert.equal(await checkGrants(admin, io, true), 1);
-  assert.deepEqual(JSON.parse(io.out), { problems: broker.problems });
+  assert.equal(await checkGrants(admin, bench.grants, io, true), 1);
+  assert.deepEqual(JSON.parse(io.out), { problems: broker.problems, warnings: [] });
   broker.problems = [];
   io.out = "";
-  assert.equal(await checkGrants(admin, io, true), 0);
-  assert.deepEqual(JSON.parse(io.out), { problems: [] });
+  assert.equal(await checkGrants(admin, bench.grants, io, true), 0);
+  assert.deepEqual(JSON.parse(io.out), { problems: [], warnings: [] });
 });

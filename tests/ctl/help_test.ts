@@ -1,5 +1,11 @@
 import assert from "node:assert/strict";
-import { type CommandName, COMMANDS, OPTIONS, readCommandLine } from "../../ctl/args.ts";
+import {
+  type CommandName,
+  COMMANDS,
+  type CommandSpec,
+  OPTIONS,
+  readCommandLine,
+} from "../../ctl/args.ts";
 import { helpText } from "../../ctl/help.ts";
 
 const pure = { permissions: "none" } as const;
@@ -26,6 +32,18 @@ exit status: 0 done, 1 refused or failed, 2 wrong usage
   );
 });
 
+Deno.test(
+  "a long usage goes on in a second line, and what must be given has no brackets",
+  pure,
+  () => {
+    assert.equal(
+      helpText("grants test").split("\n\n")[1],
+      `usage: bxctl grants test --tool TOOL --arguments JSON [--session ID] [--taint CLASS]
+    [--grants DIR] [OPTIONS]`,
+    );
+  },
+);
+
 Deno.test("the help names every command and every option, within 100 columns", pure, () => {
   const all = [null, ...names].map(helpText).join("");
   for (const name of names) assert.ok(helpText(null).includes(`\n  ${name} `), name);
@@ -38,6 +56,11 @@ Deno.test("every option that the help of a command names is taken by that comman
     ID: "s1",
     TEXT: "text",
     PATH: "/path",
+    DIR: "/path",
+    JSON: "{}",
+    TOOL: "shell",
+    CLASS: "private",
+    DATE: "2026-12-01",
     "SEQ:HASH": `1:${"0".repeat(64)}`,
   };
   for (const name of names) {
@@ -47,7 +70,11 @@ Deno.test("every option that the help of a command names is taken by that comman
       if (option === "help") continue;
       const operand = COMMANDS[name].operand === null ? [] : ["1"];
       const flag = value === undefined ? `--${option}` : `--${option}=${values[value]}`;
-      assert.equal(readCommandLine([...name.split(" "), ...operand, flag]).kind, "run", flag);
+      const { required = [] }: CommandSpec = COMMANDS[name];
+      const others = required.filter((one) => one !== option)
+        .map((one) => `--${one}=${values[OPTIONS[one].value ?? ""]}`);
+      const line = [...name.split(" "), ...operand, ...others, flag];
+      assert.equal(readCommandLine(line).kind, "run", line.join(" "));
     }
   }
 });

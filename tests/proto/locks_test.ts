@@ -21,7 +21,9 @@ const LOOP = loopLock({
   configFile: "/e/loopd.toml",
   llama: "127.0.0.1:8080",
 });
-const CTL = ctlLock({ ...HOME, layout: HOME, configFile: "/e/bxctl.toml" });
+const CTL_PLACES = { ...HOME, layout: HOME, configFile: "/e/bxctl.toml" };
+const CTL = ctlLock({ ...CTL_PLACES, grantsToRead: null });
+const CTL_WITH_GRANTS = ctlLock({ ...CTL_PLACES, grantsToRead: HOME.grants });
 const LOCKS = { brokerd: BROKER, loopd: LOOP, bxctl: CTL };
 
 const ALWAYS = ["--no-prompt", "--cached-only", "--deny-import", "--frozen"];
@@ -68,6 +70,20 @@ Deno.test("configured places stand in the flags", { permissions: "none" }, () =>
   });
   assert.deepEqual(broker.read, ["/c", "/g", "/h/broker", "/h/audit", "/s/b", "/s/a"]);
   assert.deepEqual(broker.net, ["unix:/s/b/b.sock", "unix:/s/a/a.sock"]);
+});
+
+Deno.test("a command of bxctl that reads the grants reads them beside the rest, and no more", {
+  permissions: "none",
+}, () => {
+  const { read, ...rest } = CTL_WITH_GRANTS;
+  const { read: usual, ...usually } = CTL;
+  assert.deepEqual(rest, usually);
+  assert.deepEqual(read.filter((path) => path !== "/h/grants"), usual);
+  assert.deepEqual(read.filter((path) => !usual.includes(path)), ["/h/grants"]);
+  const asked = (lock: Lock) => forbidden(lock, HOME).map(describe);
+  const left = asked(CTL_WITH_GRANTS);
+  assert.deepEqual(asked(CTL).filter((one) => !left.includes(one)), ["read /h/grants"]);
+  assert.ok(left.includes("write /h/grants"));
 });
 
 Deno.test("loopd without a broker has no broker socket in its row", { permissions: "none" }, () => {
