@@ -38,8 +38,8 @@ Deno.test(
   () => {
     assert.equal(
       helpText("grants test").split("\n\n")[1],
-      `usage: bxctl grants test --tool TOOL --arguments JSON [--session ID] [--taint CLASS]
-    [--grants DIR] [OPTIONS]`,
+      `usage: bxctl grants test --tool TOOL --arguments JSON [--session ID] [--taint CLASS] [--grants DIR]
+    [OPTIONS]`,
     );
   },
 );
