@@ -14,6 +14,11 @@ export function outcomeWords(outcome: DecisionRecord): string {
   return outcome.outcome === "denied" ? `denied (${outcome.reason})` : outcome.outcome;
 }
 
+/** `1 decision`, `2 decisions`. */
+export function counted(count: number, word: string): string {
+  return `${count} ${word}${count === 1 ? "" : "s"}`;
+}
+
 /** `file:line: words`, or without a line `file: words`. */
 export function placed(file: string, line: number | null, words: string): string {
   const place = line === null ? display(file) : `${display(file)}:${line}`;
@@ -27,9 +32,7 @@ export function explainedLines(explanation: Explanation): string[] {
     `${outcomeWords(outcome)}: ${display(why)}`,
     ...candidates.flatMap(candidateLines),
     ...problems.map(({ file, line, problem }) => `  ${placed(file, line, problem)}`),
-    ...other_tools === 0 ? [] : [
-      other_tools === 1 ? "1 grant is of another tool" : `${other_tools} grants are of other tools`,
-    ],
+    ...other_tools === 0 ? [] : [`of other tools: ${counted(other_tools, "grant")}`],
   ];
 }
 

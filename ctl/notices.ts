@@ -136,7 +136,7 @@ export const notices = {
     runbook("audit-chain-broken"),
   ],
   noRecords: (lines: number) => [
-    `${lines} lines of the log are no records and were passed over; ${
+    `lines of the log that are no records were passed over: ${lines}; ${
       runbook("audit-chain-broken")
     }`,
   ],

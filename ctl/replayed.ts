@@ -5,7 +5,7 @@ import type { AuditEvent, AuditRecord } from "../proto/audit.ts";
 import type { DecisionRecord } from "../proto/decisions.ts";
 import { display } from "../proto/escape.ts";
 import type { Hash32, SessionId, Timestamp } from "../proto/ids.ts";
-import { outcomeWords } from "./explained.ts";
+import { counted, outcomeWords } from "./explained.ts";
 
 /** A decision record. */
 export type Decided = AuditRecord & { readonly event: Extract<AuditEvent, { type: "decision" }> };
@@ -124,7 +124,7 @@ function byName(a: string | null, b: string | null): number {
 /** The report as the owner reads it. */
 export function replayLines({ decisions, differing, other_grant, groups }: ReplayReport): string[] {
   return [
-    `replayed ${decisions} decisions: ${differing} would come out differently`,
+    `replayed ${counted(decisions, "decision")}: ${differing} would come out differently`,
     ...groups.flatMap(groupLines),
     ...other_grant === 0
       ? []

@@ -61,6 +61,15 @@ Deno.test("BOXMAKER_HOME counts where the configuration names no home, and for b
   );
 });
 
+Deno.test("for a command of bxctl that reads the grants, its flags have them", async () => {
+  const env = { BOXMAKER_HOME: "/srv/home" };
+  const print = async (...args: string[]) =>
+    (await runScript("permissions.ts", ["bxctl", ...args], { env })).stdout;
+  assert.match(await print("--with-grants"), /^--allow-read=.*,\/srv\/home\/grants,/m);
+  assert.match(await print("--grants", "/srv/g"), /^--allow-read=.*,\/srv\/g,/m);
+  assert.doesNotMatch(await print(), /grants/);
+});
+
 Deno.test("what the flags cannot express, or what is no configuration, goes to stderr, with 1", async () => {
   using place = new TempDir();
   const unknown = place.write("u.toml", "[paths]\nhom = 1\n");
@@ -91,6 +100,8 @@ Deno.test("wrong usage goes to stderr, with 2; --help to stdout, with 0", async 
       ["toString"],
       ["brokerd", "loopd"],
       ["brokerd", "--home", "/a"],
+      ["brokerd", "--grants", "/a"],
+      ["brokerd", "--with-grants"],
       ["brokerd", "--colour"],
       ["brokerd", "--config"],
     ]
