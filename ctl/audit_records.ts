@@ -4,6 +4,7 @@
  */
 import { type AuditRecord, parseRecord } from "../proto/audit.ts";
 import type { Timestamp } from "../proto/ids.ts";
+import { utf8 } from "../proto/text.ts";
 import { attempt, eachLine, namesIn } from "./audit_files.ts";
 import { Failed, notices } from "./notices.ts";
 
@@ -12,6 +13,20 @@ export interface RecordsOptions {
   readonly since?: Timestamp | null;
   /** Which lines are parsed at all; the others are passed over. */
   readonly wanted?: (line: Uint8Array) => boolean;
+}
+
+const COMMA = 0x2c;
+/** In a record's one form, from the comma after `seq` to the name of its type, in bytes. */
+const TO_TYPE = `,"time":"","prev":"","event":{"type":"`.length + 24 + 64;
+const NO_DECISIONS = [utf8('approval"'), utf8('result"')];
+
+/**
+ * Whether a line has to be parsed to find the decisions: all but what begins as an approval or a result,
+ * which are the half of a usual log.
+ */
+export function mayBeDecision(line: Uint8Array): boolean {
+  const at = line.indexOf(COMMA) + TO_TYPE;
+  return !NO_DECISIONS.some((type) => type.every((byte, index) => line[at + index] === byte));
 }
 
 /**

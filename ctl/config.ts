@@ -72,7 +72,8 @@ function checkGrantsPlace({ grants, layout: places }: CtlConfig): void {
   const plain = (path: string) => `${path}/`.replace(/\/+/g, "/");
   const within = (inner: string, outer: string) => plain(inner).startsWith(plain(outer));
   const foreign = [places.broker, places.loop, places.memory];
-  if (within(places.home, grants) || foreign.some((place) => within(grants, place))) {
+  const wider = [places.home, "/etc", "/proc"].some((place) => within(place, grants));
+  if (wider || foreign.some((place) => within(grants, place))) {
     throw new ConfigError(`grants: ${display(grants)} is not a directory of grants alone`);
   }
 }

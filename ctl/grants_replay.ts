@@ -1,5 +1,5 @@
 /** `bxctl grants replay`: every call of the log against other grants, with what was known then. */
-import { eachRecord } from "./audit_records.ts";
+import { eachRecord, mayBeDecision } from "./audit_records.ts";
 import { placed } from "./explained.ts";
 import { readGrantFiles } from "./grants_files.ts";
 import { answerJson, type Io, type Status } from "./io.ts";
@@ -33,7 +33,7 @@ export function replayGrants(
   const replay = new Replay(set);
   const unreadable = eachRecord(audit, (record) => {
     if (isDecided(record)) replay.add(record);
-  }, { since });
+  }, { since, wanted: mayBeDecision });
   const report = replay.report();
   if (json) answerJson(io, { ...report, problems: [] });
   else io.answer(replayLines(report).map((line) => `${line}\n`).join(""));

@@ -1,6 +1,7 @@
-/** `deno task bench`: what brokerd costs, as ratios to baselines taken in the same run. */
+/** `deno task bench`: what brokerd costs and a replay of its log, as ratios to baselines taken in the same run. */
 import { readArgs, runScript } from "./support/cli.ts";
 import { besideHostile } from "./bench/beside.ts";
+import { replayOfLog } from "./bench/replay.ts";
 import { BenchHome, deniedCall, type Figure, startAndRest } from "./bench/figures.ts";
 
 const HELP =
@@ -16,6 +17,8 @@ Medians, with the quartiles in brackets; what is compared is measured in turns.`
 const STARTS = 20;
 const CALLS = 1500;
 const HOSTILE_ROUNDS = 10;
+const REPLAYED_CALLS = 100_000;
+const REPLAY_ROUNDS = 5;
 
 function row({ name, unit, measured, baseline, least, ratio }: Figure): string {
   const { median, low, high } = measured;
@@ -33,6 +36,7 @@ async function main(args: string[]): Promise<number> {
     ...await startAndRest(home, STARTS),
     ...await deniedCall(home, CALLS),
     ...await besideHostile(home, HOSTILE_ROUNDS),
+    ...await replayOfLog(home, REPLAYED_CALLS, REPLAY_ROUNDS),
   ];
   console.log(values.json ? JSON.stringify(figures, null, 2) : figures.map(row).join("\n"));
   return 0;

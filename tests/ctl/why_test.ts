@@ -4,8 +4,10 @@ import { replayGrants } from "../../ctl/grants_replay.ts";
 import { testGrants } from "../../ctl/grants_try.ts";
 import { Failed } from "../../ctl/notices.ts";
 import { why } from "../../ctl/why.ts";
+import { mayBeDecision } from "../../ctl/audit_records.ts";
+import { parseRecord } from "../../proto/audit.ts";
 import { denied } from "../../proto/decisions.ts";
-import { approval } from "../support/chain_log.ts";
+import { acceptedBreak, approval, LogBuilder, recovery } from "../support/chain_log.ts";
 import { ALLOWED, ASK, decided, DecidedHome, NO_GRANT, raised } from "../support/decided_log.ts";
 import type { GrantFields } from "../support/grants.ts";
 
@@ -221,6 +223,26 @@ no grant: 1
   assert.deepEqual(decisions("2026-12-01T10:00:00.001Z"), [2, 2]);
   assert.deepEqual(decisions("2026-12-01T10:00:00.000Z"), [7, 5]);
   assert.deepEqual(decisions("2026-12-03T00:00:00.000Z"), [0, 0]);
+});
+
+Deno.test("grants replay: only an approval and a result are passed over unparsed", () => {
+  const log = new LogBuilder().file("2026-12-01.jsonl");
+  const events = [decided(NO_GRANT, null), approval(0, "approved"), raised(0, "secret")];
+  const others = [recovery([]), acceptedBreak({ file: "a", line: 1 }, "0".repeat(64))];
+  for (const seq of [0, 9, 10, 9007199254740990]) {
+    for (const event of [...events, ...others]) log.add(event, { seq });
+  }
+  const lines = log.lines().flatMap(({ lines }) => lines);
+  assert.equal(lines.length, 20);
+  for (const line of lines) {
+    const record = parseRecord(line);
+    assert.ok(record !== null);
+    const passed = ["approval", "result"].includes(record.event.type);
+    assert.equal(mayBeDecision(line), !passed, new TextDecoder().decode(line));
+  }
+  for (const line of ["", "{}", ",", "x".repeat(300)]) {
+    assert.ok(mayBeDecision(new TextEncoder().encode(line)));
+  }
 });
 
 Deno.test("grants replay: lists a hundred calls of a grant and counts the rest", () => {
