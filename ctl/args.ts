@@ -10,6 +10,7 @@ import { unlockablePath } from "../proto/locks.ts";
 import { MAX_REASON_BYTES } from "../proto/messages.ts";
 import { assertNever, utf8Length } from "../proto/text.ts";
 import { type CallFilter, OUTCOME_WORDS, type OutcomeWord } from "./audit_calls.ts";
+import { DATA_CLASSES, DataClass } from "../proto/tools.ts";
 import type { CtlOverrides } from "./config.ts";
 
 interface OptionSpec {
@@ -20,14 +21,13 @@ interface OptionSpec {
 
 /** Every option of every command. */
 export const OPTIONS = {
-  session: {
-    value: "ID",
-    about: "the session; for chat the one to go on with (default: a new one)",
-  },
+  session: { value: "ID", about: "the session (default for chat and grants test: a new one)" },
   say: { value: "TEXT", about: "send this one message, print its turn and end" },
   reason: { value: "TEXT", about: "why, for the audit log only; at most 1 KiB" },
   expect: { value: "SEQ:HASH", about: "hold the log against a head that you kept elsewhere" },
-  tool: { value: "TOOL", about: "only calls of this tool" },
+  tool: { value: "TOOL", about: "the tool: of the calls to list, or the one that would be called" },
+  arguments: { value: "JSON", about: "the call's arguments, as the model would write them" },
+  taint: { value: "CLASS", about: "the session's taint: public, private or secret" },
   outcome: {
     value: "OUTCOME",
     about: "only result, failed, denied, pending, unfinished, or a reason",
@@ -68,6 +68,8 @@ export interface CommandSpec {
   /** The options that it cannot do without. */
   readonly needed?: readonly OptionName[];
   readonly options: readonly OptionName[];
+  /** Its row of the permission table has the grants directory. */
+  readonly readsGrants?: true;
   readonly about: string;
 }
 
@@ -81,7 +83,32 @@ export const COMMANDS = {
     about: "let a waiting call run, if it is still allowed",
   },
   "refuse": { operand: "ID", options: ["reason"], about: "deny a waiting call" },
-  "grants check": { operand: null, options: [], about: "check the grant files" },
+  "why": {
+    operand: "SEQ",
+    options: ["grants"],
+    readsGrants: true,
+    about: "say why a call in the audit log was decided as it was",
+  },
+  "grants check": {
+    operand: null,
+    options: [],
+    readsGrants: true,
+    about: "check the grant files, and warn of what may surprise",
+  },
+  "grants test": {
+    operand: null,
+    needed: ["tool", "arguments"],
+    options: ["session", "taint", "grants"],
+    readsGrants: true,
+    about: "say how a call would be decided, and why",
+  },
+  "grants replay": {
+    operand: null,
+    needed: ["grants"],
+    options: ["since"],
+    readsGrants: true,
+    about: "list the calls in the log that other grants would decide otherwise",
+  },
   "audit verify": {
     operand: null,
     options: ["expect"],
@@ -97,10 +124,17 @@ export const COMMANDS = {
     operand: null,
     needed: ["out"],
     options: ["since", "grants"],
+    readsGrants: true,
     about: "write a page about what happened",
   },
 } as const satisfies Record<string, CommandSpec>;
 export type CommandName = keyof typeof COMMANDS;
+
+/** Whether the command `name` may read the grants directory; the lock of all others is without it. */
+export function readsGrants(name: CommandName): boolean {
+  const spec: CommandSpec = COMMANDS[name];
+  return spec.readsGrants === true;
+}
 
 /** A command with its values, checked. */
 export type Command =
@@ -109,7 +143,17 @@ export type Command =
   | { readonly name: "approvals show"; readonly approval: number }
   | { readonly name: "approve"; readonly approval: number }
   | { readonly name: "refuse"; readonly approval: number; readonly reason: string | null }
+  | { readonly name: "why"; readonly seq: number }
   | { readonly name: "grants check" }
+  | {
+    readonly name: "grants test";
+    readonly tool: string;
+    readonly arguments: string;
+    /** The session whose taint counts, or a taint, or neither: a new session. */
+    readonly session: SessionId | null;
+    readonly taint: DataClass | null;
+  }
+  | { readonly name: "grants replay"; readonly since: Timestamp | null }
   | { readonly name: "audit verify"; readonly expect: Anchor | null }
   | { readonly name: "audit log"; readonly filter: CallFilter; readonly follow: boolean }
   | { readonly name: "audit show"; readonly seq: number }
@@ -178,7 +222,7 @@ function read(args: readonly string[]): Invocation {
     kind: "run",
     command: commandOf(name, operands[0] ?? "", given, hint),
     json: given.has("json"),
-    places: placesOf(name, given, hint),
+    places: placesOf(given, hint),
   };
 }
 
@@ -249,11 +293,11 @@ function findCommand(words: readonly string[]): CommandName {
 function commandOf(name: CommandName, operand: string, given: Given, hint: string): Command {
   const bad = (problem: string) => new UsageError(problem, hint);
   const numberOf = (kind: keyof typeof OPERANDS) => {
-    const number = /^(0|[1-9]\d*)$/.test(operand) ? Number(operand) : NaN;
-    if (!Number.isSafeInteger(number)) {
+    const value = /^(0|[1-9]\d*)$/.test(operand) ? Number(operand) : NaN;
+    if (!Number.isSafeInteger(value)) {
       throw bad(`${display(operand)} is not the ${OPERANDS[kind]}`);
     }
-    return number;
+    return value;
   };
   const approval = () => numberOf("ID");
   const session = () => {
@@ -276,6 +320,25 @@ function commandOf(name: CommandName, operand: string, given: Given, hint: strin
       if (reason?.isWellFormed() === false) throw bad("--reason: the text is not UTF-8");
       return { name, approval: approval(), reason };
     }
+    case "why":
+      return { name, seq: numberOf("SEQ") };
+    case "grants test": {
+      const tool = given.get("tool") ?? "";
+      const args = given.get("arguments") ?? "";
+      if (!tool.isWellFormed()) throw bad("--tool: the text is not UTF-8");
+      if (!args.isWellFormed()) throw bad("--arguments: the text is not UTF-8");
+      const taint = DataClass.nullable().safeParse(given.get("taint") ?? null);
+      if (!taint.success) {
+        const value = display(given.get("taint") ?? "");
+        throw bad(`--taint: ${value} is not one of ${DATA_CLASSES.join(", ")}`);
+      }
+      if (taint.data !== null && given.has("session")) {
+        throw bad("--taint and --session: one of them says what the taint is");
+      }
+      return { name, tool, arguments: args, session: session(), taint: taint.data };
+    }
+    case "grants replay":
+      return { name, since: sinceOf(given, hint) };
     case "audit verify":
       return {
         name,
@@ -305,6 +368,16 @@ function commandOf(name: CommandName, operand: string, given: Given, hint: strin
   }
 }
 
+/** The time that `--since` means: of a date its first moment, in UTC. */
+function sinceOf(given: Given, hint: string): Timestamp | null {
+  const value = given.get("since");
+  if (value === undefined) return null;
+  const time = value.length === "YYYY-MM-DD".length ? `${value}T00:00:00.000Z` : value;
+  if (isTimestamp(time)) return time;
+  const form = "is not YYYY-MM-DD or YYYY-MM-DDTHH:MM:SS.mmmZ";
+  throw new UsageError(`--since: ${display(value)} ${form}`, hint);
+}
+
 function anchorOf(value: string, hint: string): Anchor {
   const [, seq, hash] = /^(0|[1-9]\d*):([0-9a-f]{64})$/.exec(value) ?? [];
   const anchor = Anchor.safeParse({ seq: Number(seq), hash });
@@ -320,19 +393,9 @@ function outcomeOf(value: string | null, hint: string): OutcomeWord | null {
   throw new UsageError(`--outcome: ${display(value)} is none of ${OUTCOME_WORDS.join(", ")}`, hint);
 }
 
-/** A date means its first moment in UTC. */
-function sinceOf(given: Given, hint: string): Timestamp | null {
-  const value = given.get("since");
-  if (value === undefined) return null;
-  const time = value.length === "YYYY-MM-DD".length ? `${value}T00:00:00.000Z` : value;
-  if (isTimestamp(time)) return time;
-  const form = "is not YYYY-MM-DD or YYYY-MM-DDTHH:MM:SS.mmmZ";
-  throw new UsageError(`--since: ${display(value)} ${form}`, hint);
-}
-
 type PlaceName = "config" | "home" | "admin-socket" | "loop-socket" | "grants" | "out";
 
-function placesOf(name: CommandName, given: Given, hint: string): CtlOverrides {
+function placesOf(given: Given, hint: string): CtlOverrides {
   const place = (name: PlaceName) => {
     const path = given.get(name);
     const problem = path === undefined ? null : unlockablePath(path);
@@ -341,17 +404,17 @@ function placesOf(name: CommandName, given: Given, hint: string): CtlOverrides {
     }
     return path;
   };
-  const common: CtlOverrides = {
-    config: place("config"),
-    home: place("home"),
-    "admin-socket": place("admin-socket"),
-    "loop-socket": place("loop-socket"),
-  };
-  if (name !== "audit report") return common;
   const out = place("out");
   // What reads files by the ends of their names, as brokerd does grants and logs, never reads a page.
   if (out !== undefined && !out.endsWith(".html")) {
     throw new UsageError(`--out: ${display(out)} does not end in .html`, hint);
   }
-  return { ...common, grants: place("grants"), out };
+  return {
+    config: place("config"),
+    home: place("home"),
+    "admin-socket": place("admin-socket"),
+    "loop-socket": place("loop-socket"),
+    grants: place("grants"),
+    out,
+  };
 }

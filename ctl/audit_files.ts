@@ -9,8 +9,8 @@ import { type ChunkLine, type Line, LineSplitter } from "../proto/lines.ts";
 import { asciiText } from "../proto/text.ts";
 import { messageOf, notAllowed } from "./notices.ts";
 
-/** Large, since each is decoded at once; it fits the caches of a processor still. */
-const CHUNK_BYTES = 1024 * 1024;
+/** Each is decoded at once. Text of more than 64 KiB would wait long until the runtime frees it. */
+const CHUNK_BYTES = 32 * 1024;
 /** A head.json that differs at every look is brokerd's at work; nothing else is waited for. */
 const MOST_LOOKS = 10;
 
@@ -59,7 +59,11 @@ function look(directory: string, expected: Anchor | null): ChainReport {
     verifier.file(name);
     const read = attempt(
       `${directory}/${name}`,
-      () => eachLine(`${directory}/${name}`, verifier),
+      () =>
+        eachLine(
+          `${directory}/${name}`,
+          ({ bytes, ended, text }) => verifier.line(bytes, ended, text),
+        ),
     );
     if (!read.ok) {
       verifier.unreadable(name, read.why);
@@ -129,11 +133,17 @@ export class LineFile implements Disposable {
   }
 }
 
-function eachLine(path: string, verifier: ChainVerifier): void {
+/**
+ * Hands each line of the file at `path` to `take`, until that gives true; what stands after the last newline
+ * too. A line is valid until `take` returns. Throws as the runtime does.
+ */
+export function eachLine(path: string, take: (line: ChunkLine) => boolean | void): void {
   using file = new LineFile(path);
-  for (const { bytes, ended, text } of file.more()) verifier.line(bytes, ended, text);
+  for (const line of file.more()) {
+    if (take(line) === true) return;
+  }
   const rest = file.end();
-  if (rest !== null) verifier.line(rest.bytes, rest.ended);
+  if (rest !== null) take({ ...rest, text: null });
 }
 
 /** What `head.json` says; null for none, and for anything but exactly what brokerd writes. */

@@ -13,7 +13,7 @@ import { type AuditSummary, type SessionSummary, waitOf } from "./audit_summary.
 /** The sessions that have a heading of their own; the others are counted. */
 export const SESSIONS_ON_PAGE = 500;
 
-/** The grants directory as it is now: the ids of its grants, or why it cannot be read, as data. */
+/** The grants as they are now: their ids, or why they cannot be used, as data. */
 export type GrantsFound =
   | { readonly ids: readonly string[] }
   | { readonly problem: string };
@@ -145,7 +145,7 @@ function* approvals({ waits }: AuditSummary): Generator<string> {
 function* grants({ summary, grants }: PageContent): Generator<string> {
   yield "<h2>Grants</h2>\n";
   if ("problem" in grants) {
-    yield `<p class="warning">Which grants were never used is not known: the grants directory ${
+    yield `<p class="warning">Which grants were never used is not known: ${
       escapeHtml(grants.problem)
     }.</p>\n`;
   } else {

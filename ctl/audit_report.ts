@@ -2,23 +2,28 @@
 import type { ChainFailure } from "../proto/chain.ts";
 import { display } from "../proto/escape.ts";
 import { type Timestamp, timestamp } from "../proto/ids.ts";
-import type { ReportPlaces } from "../proto/locks.ts";
 import { utf8 } from "../proto/text.ts";
 import { type Call, CallBook } from "./audit_calls.ts";
 import { verifyLog } from "./audit_files.ts";
 import { type GrantsFound, reportPage } from "./audit_page.ts";
 import { LogReader } from "./audit_reader.ts";
 import { AuditSummary } from "./audit_summary.ts";
+import { usableGrants } from "./grants_files.ts";
 import { answerJson, type Io, type Status } from "./io.ts";
-import { messageOf, notices, pageNotWritten } from "./notices.ts";
+import { notices, pageNotWritten } from "./notices.ts";
+import type { WhyPlaces } from "./why.ts";
+
+/** Where the log and the grants are, and the one file that is written. */
+export interface ReportPlaces extends WhyPlaces {
+  readonly out: string;
+}
 
 /**
- * Writes the page about the calls of the log in `directory` that were decided at `since` or later. The file
- * must not be there yet: nothing is ever overwritten. Throws `Failed` where it cannot be written.
+ * Writes the page about the calls of the log that were decided at `since` or later. The file must not be
+ * there yet: nothing is ever overwritten. Throws `Failed` where it cannot be written.
  */
 export function writeReport(
-  directory: string,
-  { grants, out }: ReportPlaces,
+  { audit, grants, out }: ReportPlaces,
   since: Timestamp | null,
   io: Io,
   json: boolean,
@@ -28,8 +33,8 @@ export function writeReport(
   let summary: AuditSummary;
   let failure: ChainFailure | null;
   try {
-    ({ failure } = verifyLog(directory, null));
-    summary = summaryOf(directory, since);
+    ({ failure } = verifyLog(audit, null));
+    summary = summaryOf(audit, since);
     const made = timestamp(io.now());
     for (const piece of reportPage({ summary, since, made, failure, grants: findGrants(grants) })) {
       file.write(piece);
@@ -58,16 +63,11 @@ function summaryOf(directory: string, since: Timestamp | null): AuditSummary {
   return summary;
 }
 
-/** The grants whose files stand in `directory`; what is in them is not looked at. */
+/** The grants of `directory` by their names; where they cannot be used the page says so. */
 function findGrants(directory: string): GrantsFound {
-  try {
-    const names = [...Deno.readDirSync(directory)].map(({ name }) => name);
-    const ids = names.filter((name) => name.endsWith(".toml"))
-      .map((name) => display(name.slice(0, -".toml".length)));
-    return { ids: ids.sort() };
-  } catch (error) {
-    return { problem: `${display(directory)} cannot be read: ${messageOf(error)}` };
-  }
+  const found = usableGrants(directory);
+  if ("problem" in found) return found;
+  return { ids: found.grants.map(({ id }) => display(id)).sort() };
 }
 
 /** What is written at once, in characters. */

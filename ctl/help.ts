@@ -23,7 +23,7 @@ function helpOfAll(): string {
   return paragraphs([
     ["bxctl: the owner's client of Boxmaker"],
     ["usage: bxctl COMMAND [OPTIONS]"],
-    ["commands:", ...columns(names.map((name) => [neededOf(name), COMMANDS[name].about]))],
+    ["commands:", ...columns(names.map((name) => [shortOf(name), COMMANDS[name].about]))],
     ["options of every command:", ...optionLines(COMMON_OPTIONS)],
     ["bxctl COMMAND --help tells more; bxctl --version prints the version", ENVIRONMENT, STATUS],
   ]);
@@ -33,26 +33,30 @@ function helpOfOne(name: CommandName): string {
   const { about, needed = [], options }: CommandSpec = COMMANDS[name];
   return paragraphs([
     [`bxctl ${name}: ${about}`],
-    usageLines(name),
+    wrapped(["usage: bxctl", ...usageOf(name), "[OPTIONS]"]),
     ["options:", ...optionLines([...needed, ...options, ...COMMON_OPTIONS])],
     [STATUS],
   ]);
 }
 
-/** What a command cannot be given without. */
-function neededOf(name: CommandName): string {
-  const { operand, needed = [] }: CommandSpec = COMMANDS[name];
-  return [name, ...operand === null ? [] : [operand], ...needed.map(flag)].join(" ");
+function shortOf(name: CommandName): string {
+  const { operand }: CommandSpec = COMMANDS[name];
+  return operand === null ? name : `${name} ${operand}`;
 }
 
-/** The usage of a command, on further lines where one is too narrow. */
-function usageLines(name: CommandName): string[] {
-  const { options }: CommandSpec = COMMANDS[name];
-  const lines = [`usage: bxctl ${neededOf(name)}`];
-  for (const part of [...options.map((option) => `[${flag(option)}]`), "[OPTIONS]"]) {
-    const line = `${lines.at(-1)} ${part}`;
-    if (line.length <= WIDTH) lines.splice(-1, 1, line);
-    else lines.push(`      ${part}`);
+function usageOf(name: CommandName): string[] {
+  const { needed = [], options }: CommandSpec = COMMANDS[name];
+  return [shortOf(name), ...needed.map(flag), ...options.map((option) => `[${flag(option)}]`)];
+}
+
+/** `parts` with a space between them, on as many lines as they need. */
+function wrapped(parts: readonly string[]): string[] {
+  const lines: string[] = [];
+  for (const part of parts) {
+    const last = lines.at(-1);
+    if (last === undefined) lines.push(part);
+    else if (last.length + 1 + part.length > WIDTH) lines.push(`    ${part}`);
+    else lines[lines.length - 1] = `${last} ${part}`;
   }
   return lines;
 }

@@ -28,6 +28,8 @@ const DAEMONS = {
 } as const satisfies Record<Daemon, { task: string; entry: string }>;
 
 const FLAGS = "start bxctl with the flags that `deno task permissions bxctl` prints";
+const FLAGS_WITH_GRANTS =
+  "start bxctl with the flags that `deno task permissions bxctl --with-grants` prints";
 
 /** The message of an error, on one line, as data. */
 export function messageOf(error: unknown): string {
@@ -126,6 +128,17 @@ export function notAllowed(what: string): Failed {
   return new Failed("no_permission", [`started without leave to read ${what}`, FLAGS]);
 }
 
+/** Why the grants in `directory` could not be used: `why`, which has been through `display`. */
+export function grantsUnusable(directory: string, why: string): string {
+  return `the grants in ${display(directory)} could not be used: ${why}`;
+}
+
+/** Reading the grants is not among the permissions of this process: few commands have it. */
+export function notAllowedGrants(directory: string): Failed {
+  const what = `started without leave to read the grants in ${display(directory)}`;
+  return new Failed("no_permission", [what, FLAGS_WITH_GRANTS]);
+}
+
 export const notices = {
   usage: (problem: string, hint: string) => [problem, hint],
   denoVersion: (wanted: string, found: string) => [
@@ -146,6 +159,26 @@ export const notices = {
   shownBroken: (failure: ChainFailure) => [
     `${display(failure.file)}:${failure.line}: ${display(failure.what)}`,
     ...notices.chainBroken(),
+  ],
+  grantProblemsThere: () => [
+    `with these grants every call would be denied; ${runbook("grants-invalid")}`,
+  ],
+  notWarned: (problem: string) => [`no warnings: ${problem}`],
+  logUnreadable: (path: string, why: string) => [
+    `${display(path)} ${display(why)}`,
+    runbook("audit-chain-broken"),
+  ],
+  noRecords: (lines: number) => [
+    `lines of the log that are no records were passed over: ${lines}; ${
+      runbook("audit-chain-broken")
+    }`,
+  ],
+  sessionNotInLog: (session: string) => [
+    `session ${display(session)} is not in the audit log: decided as in a new one`,
+  ],
+  notADecision: (seq: number, type: string, decision: number | null) => [
+    `record ${seq} is of type ${type}, and no decision`,
+    ...decision === null ? [] : [`it belongs to the decision ${decision}: bxctl why ${decision}`],
   ],
   chainBroken: () => [`the audit log is not whole; ${runbook("audit-chain-broken")}`],
 

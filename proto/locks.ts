@@ -40,22 +40,16 @@ export interface LoopPlaces {
   readonly llama: string;
 }
 
-/** What `bxctl audit report` alone uses beside bxctl's own places. */
-export interface ReportPlaces {
-  /** The directory whose grants it names. */
-  readonly grants: string;
-  /** The one file that it writes. */
-  readonly out: string;
-}
-
 /** What the table needs of bxctl's configuration. */
 export interface CtlPlaces {
   readonly configFile: string;
   readonly layout: Layout;
   readonly adminSocket: string;
   readonly loopSocket: string;
-  /** Null or left out for every command but `audit report`. */
-  readonly report?: ReportPlaces | null;
+  /** The grants directory, for the commands that read it; null for all others. */
+  readonly grantsToRead: string | null;
+  /** The page that `audit report` writes; null for all other commands. */
+  readonly pageToWrite: string | null;
 }
 
 export function brokerLock(places: BrokerPlaces): Lock {
@@ -85,14 +79,13 @@ export function loopLock(places: LoopPlaces): Lock {
 }
 
 export function ctlLock(places: CtlPlaces): Lock {
-  const { layout, adminSocket, loopSocket, report } = places;
+  const { layout, adminSocket, loopSocket, grantsToRead, pageToWrite } = places;
+  const grants = grantsToRead === null ? [] : [grantsToRead];
+  const page = pageToWrite === null ? [] : [pageToWrite];
   return {
     role: "bxctl",
-    read: [
-      ...[places.configFile, layout.audit, adminSocket, loopSocket],
-      ...report ? [report.grants] : [],
-    ],
-    write: [adminSocket, loopSocket, ...report ? [report.out] : []],
+    read: [places.configFile, layout.audit, ...grants, adminSocket, loopSocket],
+    write: [adminSocket, loopSocket, ...page],
     net: [`unix:${adminSocket}`, `unix:${loopSocket}`],
     env: ["BOXMAKER_HOME", "NO_COLOR", "TERM"],
     run: [],

@@ -7,18 +7,20 @@ const HELP = `permissions prints the Deno flags that a role is started with, one
 
 usage: deno task permissions ROLE [--config PATH]
        deno task permissions bxctl [--config PATH] [--home PATH] [--admin-socket PATH] [--loop-socket PATH]
-                                   [--out FILE [--grants DIR]]
+                                   [--with-grants] [--grants DIR] [--out FILE]
 
   ROLE             brokerd (or broker), loopd (or loop), bxctl (or ctl)
   --config PATH    the role's configuration (default /etc/boxmaker/ROLE.toml, which may be missing)
-  --out FILE       for bxctl audit report alone: with the file that it writes and the grants it reads
+  --with-grants    of bxctl: for a command that reads the grants (why, grants test, replay and check)
+  --grants DIR     of bxctl: the same, for this directory of grants
+  --out FILE       of bxctl: for audit report, which reads the grants and writes this file
   --help           this text
 
 environment: BOXMAKER_HOME   the home where the configuration names none (default /var/lib/boxmaker)
 exit status: 0 printed, 1 the configuration cannot be used, 2 wrong usage`;
 
 /** What bxctl takes on its command line beside its configuration. */
-const PLACES = ["home", "admin-socket", "loop-socket", "out", "grants"] as const;
+const PLACES = ["home", "admin-socket", "loop-socket", "grants", "out"] as const;
 
 function main(args: string[]): number {
   const path = { type: "string" } as const;
@@ -27,7 +29,7 @@ function main(args: string[]): number {
     allowPositionals: true,
     options: {
       ...{ "config": path, "home": path, "admin-socket": path, "loop-socket": path },
-      ...{ "out": path, "grants": path },
+      ...{ "grants": path, "out": path, "with-grants": { type: "boolean", default: false } },
     },
   });
   const [name, ...more] = positionals;
@@ -38,7 +40,13 @@ function main(args: string[]): number {
   }
   const foreign = role === "bxctl" ? undefined : PLACES.find((place) => values[place]);
   if (foreign !== undefined) throw new UsageError(`--${foreign} is for bxctl only`);
-  for (const flag of flagsFor(role, values, Deno.env.get("BOXMAKER_HOME"))) console.log(flag);
+  if (role !== "bxctl" && values["with-grants"]) {
+    throw new UsageError("--with-grants is for bxctl only");
+  }
+  const withGrants = values["with-grants"] || values.grants !== undefined ||
+    values.out !== undefined;
+  const flags = flagsFor(role, values, Deno.env.get("BOXMAKER_HOME"), { withGrants });
+  for (const flag of flags) console.log(flag);
   return 0;
 }
 

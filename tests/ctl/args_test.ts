@@ -1,13 +1,22 @@
 import assert from "node:assert/strict";
-import { COMMANDS, readCommandLine } from "../../ctl/args.ts";
+import { type CommandName, COMMANDS, readCommandLine, readsGrants } from "../../ctl/args.ts";
 
 const pure = { permissions: "none" } as const;
+const names = Object.keys(COMMANDS) as CommandName[];
 const HASH = "0123456789abcdef".repeat(4);
 const nowhere = {
   config: undefined,
   home: undefined,
   "admin-socket": undefined,
   "loop-socket": undefined,
+  grants: undefined,
+  out: undefined,
+};
+/** What a command needs beside its operand, as words. */
+const NEEDED: Readonly<Record<string, string>> = {
+  "grants test": " --tool shell --arguments {}",
+  "grants replay": " --grants /g",
+  "audit report": " --out=/r.html",
 };
 
 const ALL = { session: null, tool: null, outcome: null, since: null };
@@ -28,7 +37,18 @@ Deno.test("every command is read with its values", pure, () => {
     "refuse 41": { name: "refuse", approval: 41, reason: null },
     "refuse --reason 'not now' 41": { name: "refuse", approval: 41, reason: "not now" },
     "refuse 41 --reason=": { name: "refuse", approval: 41, reason: "" },
+    "why 41": { name: "why", seq: 41 },
     "grants check": { name: "grants check" },
+    [`grants test --tool read_file --arguments '{"path":"/a b"}'`]: {
+      ...{ name: "grants test", tool: "read_file", arguments: '{"path":"/a b"}' },
+      ...{ session: null, taint: null },
+    },
+    "grants test --tool= --arguments=-1 --session s-1": {
+      ...{ name: "grants test", tool: "", arguments: "-1", session: "s-1", taint: null },
+    },
+    "grants test --tool x --arguments y --taint secret": {
+      ...{ name: "grants test", tool: "x", arguments: "y", session: null, taint: "secret" },
+    },
     "audit verify": { name: "audit verify", expect: null },
     "audit log": { name: "audit log", filter: ALL, follow: false },
     "audit log --session s1 --tool 'a b' --outcome no_grant --since 2026-12-01 --follow": {
@@ -54,6 +74,35 @@ Deno.test("every command is read with its values", pure, () => {
   }
 });
 
+Deno.test(
+  "the commands that read grants take a directory of them, and only those read any",
+  pure,
+  () => {
+    const since = { "2026-12-01": "2026-12-01T00:00:00.000Z", "2026-12-01T09:30:00.000Z": null };
+    for (const [given, meant] of Object.entries(since)) {
+      const read = readCommandLine(["grants", "replay", "--grants", "/g", "--since", given]);
+      const command = { name: "grants replay", since: meant ?? given };
+      assert.deepEqual(read, {
+        ...{ kind: "run", command, json: false, places: { ...nowhere, grants: "/g" } },
+      });
+    }
+    const named = names.filter((name) => {
+      const operand = COMMANDS[name].operand === null ? "" : " 1";
+      const line = `${name}${operand}${NEEDED[name] ?? ""}`;
+      const given = line.includes("--grants") ? line : `${line} --grants /g`;
+      return readCommandLine(words(given)).kind === "run";
+    });
+    assert.deepEqual(named, ["why", "grants test", "grants replay", "audit report"]);
+    assert.deepEqual(names.filter(readsGrants), [
+      "why",
+      "grants check",
+      "grants test",
+      "grants replay",
+      "audit report",
+    ]);
+  },
+);
+
 Deno.test("every command takes the common options, before or after its words", pure, () => {
   const places = {
     config: "/c.toml",
@@ -62,15 +111,15 @@ Deno.test("every command takes the common options, before or after its words", p
     "loop-socket": "/l.sock",
   };
   const common = "--json --config /c.toml --home=/h --admin-socket /a.sock --loop-socket=/l.sock";
-  const report = { grants: undefined, out: "/r.html" };
   for (const [name, { operand: needed }] of Object.entries(COMMANDS)) {
-    const operand = name === "audit report" ? " --out=/r.html" : needed === null ? "" : " 1";
+    const operand = (needed === null ? "" : " 1") + (NEEDED[name] ?? "");
     for (const line of [`${name}${operand} ${common}`, `${common} ${name}${operand}`]) {
       const read = readCommandLine(words(line));
       assert.equal(read.kind, "run", line);
       assert.ok(read.kind === "run" && read.json && read.command.name === name, line);
-      const own = name === "audit report" ? report : {};
-      assert.deepEqual(read.places, { ...places, ...own }, line);
+      const grants = name === "grants replay" ? "/g" : undefined;
+      const out = name === "audit report" ? "/r.html" : undefined;
+      assert.deepEqual(read.places, { ...places, grants, out }, line);
     }
   }
 });
@@ -160,6 +209,34 @@ Deno.test("a wrong command line is told with what is wrong and what helps", pure
       "see bxctl approvals --help",
     ],
     "approve 41 42": ["bxctl approve takes no further argument 42", "see bxctl approve --help"],
+    "why x": ["x is not the SEQ of a record", "see bxctl why --help"],
+    "why": ["bxctl why needs the SEQ of a record", "see bxctl why --help"],
+    "why 1 --taint public": ["bxctl why takes no --taint", "see bxctl why --help"],
+    "grants check --grants /g": [
+      "bxctl grants check takes no --grants",
+      "see bxctl grants check --help",
+    ],
+    "grants test --tool shell": [
+      "bxctl grants test needs --arguments JSON",
+      "see bxctl grants test --help",
+    ],
+    "grants test --tool x --arguments y --taint top": [
+      "--taint: top is not one of public, private, secret",
+      "see bxctl grants test --help",
+    ],
+    "grants test --tool x --arguments y --taint public --session s": [
+      "--taint and --session: one of them says what the taint is",
+      "see bxctl grants test --help",
+    ],
+    "grants replay": ["bxctl grants replay needs --grants DIR", "see bxctl grants replay --help"],
+    "grants replay --grants g": [
+      "--grants: g is not an absolute path",
+      "see bxctl grants replay --help",
+    ],
+    "grants replay --grants /g --since 2026-02-30": [
+      "--since: 2026-02-30 is not YYYY-MM-DD or YYYY-MM-DDTHH:MM:SS.mmmZ",
+      "see bxctl grants replay --help",
+    ],
     "approve": ["bxctl approve needs the ID of an approval", "see bxctl approve --help"],
     "approvals show": [
       "bxctl approvals show needs the ID of an approval",

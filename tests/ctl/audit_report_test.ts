@@ -3,14 +3,14 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { writeReport } from "../../ctl/audit_report.ts";
 import { CALLS_OF_SESSION, SESSIONS_WITH_CALLS } from "../../ctl/audit_summary.ts";
-import { lockOf, readCtlConfig } from "../../ctl/config.ts";
 import { Failed } from "../../ctl/notices.ts";
-import { denoFlags } from "../../proto/locks.ts";
 import { flagsOfRun } from "../../scripts/launch.ts";
 import { aDay, answered, at, CallsHome, decided, ended } from "../support/calls_log.ts";
-import { type Ran, Recorder, runCtl } from "../support/ctl.ts";
+import { flagsFor, type Ran, Recorder, runCtl } from "../support/ctl.ts";
+import { grantFile } from "../support/grants.ts";
 import { ROOT } from "../support/scripts.ts";
 
+const GRANT = grantFile({ constraints: { paths: ["/n"] } });
 const denied = { outcome: { outcome: "denied", reason: "no_grant" } } as const;
 
 interface Reported extends Ran {
@@ -20,8 +20,9 @@ interface Reported extends Ran {
 /** Writes a report of `home` in this process, and takes the file away again. */
 function report(home: CallsHome, since: string | null = null, grants?: string): Reported {
   const io = new Recorder();
-  const places = { grants: grants ?? `${home.root}/grants`, out: `${home.root}/page.html` };
-  const code = writeReport(home.audit, places, since, io, false);
+  const { audit, root } = home;
+  const places = { audit, grants: grants ?? `${root}/grants`, out: `${root}/page.html` };
+  const code = writeReport(places, since, io, false);
   const page = Deno.readTextFileSync(places.out);
   Deno.removeSync(places.out);
   return { code, stdout: io.out, stderr: io.err, page };
@@ -39,7 +40,7 @@ Deno.test("the page says where taint rose, what was denied and answered, and wha
   using home = new CallsHome();
   aDay(home);
   for (const id of ["notes-read", "never", "web"]) {
-    Deno.writeTextFileSync(`${home.root}/grants/${id}.toml`, "");
+    Deno.writeTextFileSync(`${home.root}/grants/${id}.toml`, GRANT);
   }
   Deno.writeTextFileSync(`${home.root}/grants/README`, "");
   const { code, stdout, stderr, page } = report(home);
@@ -108,16 +109,38 @@ Deno.test("only calls from --since on are counted, those of the days before are 
   assert.match(section(page, "Used"), /notes-read 1 .*shell-ask 1 .*web 1/);
 });
 
-Deno.test("a grants directory that cannot be read is told on the page", () => {
+Deno.test("a grants directory that cannot be read, or used, is told on the page", () => {
   using home = new CallsHome();
   aDay(home);
   const problem =
-    /Which grants were never used is not known: the grants directory \/nowhere&lt;b&gt; /;
+    /Which grants were never used is not known: the grants in \/nowhere&lt;b&gt; could not be used: /;
   const { code, page } = report(home, null, "/nowhere<b>");
   assert.equal(code, 0);
   assert.match(page, problem);
+  assert.match(page, /the grants directory cannot be read: /);
   assert.ok(!page.includes("Never used"));
   assert.ok(report(home).page.includes("Never used"));
+  // One that is invalid makes all of them unusable, for brokerd too.
+  Deno.writeTextFileSync(`${home.root}/grants/a.toml`, GRANT);
+  Deno.writeTextFileSync(`${home.root}/grants/b.toml`, "<b> = 1\n");
+  const { code: status, page: invalid } = report(home);
+  assert.equal(status, 0);
+  assert.match(invalid, /never used is not known: the grants in .* could not be used: b\.toml:1: /);
+  assert.ok(!invalid.includes("Never used"));
+});
+
+Deno.test("a report that may not read the grants is written all the same, and says so", async () => {
+  using home = new CallsHome();
+  aDay(home);
+  const out = `${home.root}/page.html`;
+  const flags = flagsOf(home, out).map((flag) => flag.replace(`${home.root}/grants,`, ""));
+  const args = ["audit", "report", "--out", out, "--home", home.root];
+  assert.deepEqual(await runCtl(home.root, args, { flags }), {
+    ...{ code: 0, stderr: "" },
+    stdout: `wrote ${out}: 8 calls in 2 sessions\n`,
+  });
+  const page = Deno.readTextFileSync(out);
+  assert.match(page, /could not be used: started without leave to read the grants in /);
 });
 
 Deno.test("a log that is not whole has its page, with a warning there and on stderr, and status 1", () => {
@@ -212,13 +235,13 @@ Deno.test("100,000 calls come to a page within a heap of 20 MB", async () => {
 
 /** The flags of bxctl for a report of `home` to `out`. */
 function flagsOf({ root }: CallsHome, out: string): string[] {
-  return denoFlags(lockOf(readCtlConfig({ home: root, out }, undefined)));
+  return flagsFor(root, ["audit", "report", "--out", out]);
 }
 
 Deno.test("a report may write its own file and read the grants, and no other command may", async () => {
   using home = new CallsHome();
   aDay(home);
-  Deno.writeTextFileSync(`${home.root}/grants/never.toml`, "");
+  Deno.writeTextFileSync(`${home.root}/grants/never.toml`, GRANT);
   const out = `${home.root}/page.html`;
   const args = (path: string) => ["audit", "report", "--out", path, "--home", home.root];
   const flags = flagsOf(home, out);
@@ -233,6 +256,10 @@ Deno.test("a report may write its own file and read the grants, and no other com
   const wide = await runCtl(home.root, ["audit", "log"], { flags });
   assert.equal(wide.code, 1);
   assert.match(wide.stderr, /this process may read .*\/grants, which it must not/);
+  const reads = flagsOfRun("bxctl", ["why", "0", "--home", home.root], undefined);
+  const withoutPage = await runCtl(home.root, args(`${home.root}/other.html`), { flags: reads });
+  assert.deepEqual([withoutPage.code, withoutPage.stdout], [1, ""]);
+  assert.match(withoutPage.stderr, /^bxctl: started without leave to write .*\/other\.html\n/);
   const narrow = await runCtl(home.root, args(`${home.root}/other.html`), { flags: others });
   assert.deepEqual([narrow.code, narrow.stdout], [1, ""]);
   assert.match(
@@ -244,8 +271,8 @@ Deno.test("a report may write its own file and read the grants, and no other com
 Deno.test("what is there already stays as it is, also behind a link", () => {
   using home = new CallsHome();
   aDay(home);
-  const write = (out: string, directory = home.audit) => () =>
-    writeReport(directory, { grants: `${home.root}/grants`, out }, null, new Recorder(), false);
+  const write = (out: string, audit = home.audit) => () =>
+    writeReport({ audit, grants: `${home.root}/grants`, out }, null, new Recorder(), false);
   const path = `${home.root}/page.html`;
   Deno.writeTextFileSync(path, "mine");
   assert.throws(write(path), /page\.html is there already and stays as it is/);

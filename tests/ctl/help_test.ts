@@ -1,5 +1,11 @@
 import assert from "node:assert/strict";
-import { type CommandName, COMMANDS, OPTIONS, readCommandLine } from "../../ctl/args.ts";
+import {
+  type CommandName,
+  COMMANDS,
+  type CommandSpec,
+  OPTIONS,
+  readCommandLine,
+} from "../../ctl/args.ts";
 import { helpText } from "../../ctl/help.ts";
 
 const pure = { permissions: "none" } as const;
@@ -32,6 +38,18 @@ Deno.test("the usage names what a command cannot do without", pure, () => {
   assert.ok(helpText("audit show").includes("\nusage: bxctl audit show SEQ [OPTIONS]\n"));
 });
 
+Deno.test(
+  "a long usage goes on in a second line, and what must be given has no brackets",
+  pure,
+  () => {
+    assert.equal(
+      helpText("grants test").split("\n\n")[1],
+      `usage: bxctl grants test --tool TOOL --arguments JSON [--session ID] [--taint CLASS] [--grants DIR]
+    [OPTIONS]`,
+    );
+  },
+);
+
 Deno.test("the help names every command and every option, within 100 columns", pure, () => {
   const all = [null, ...names].map(helpText).join("");
   for (const name of names) assert.ok(helpText(null).includes(`\n  ${name} `), name);
@@ -44,7 +62,9 @@ Deno.test("every option that the help of a command names is taken by that comman
     ID: "s1",
     TEXT: "text",
     PATH: "/path",
+    JSON: "{}",
     TOOL: "shell",
+    CLASS: "private",
     OUTCOME: "denied",
     DATE: "2026-12-01",
     FILE: "/page.html",
@@ -57,10 +77,12 @@ Deno.test("every option that the help of a command names is taken by that comman
     for (const [, option, value] of listed) {
       if (option === "help") continue;
       const operand = COMMANDS[name].operand === null ? [] : ["1"];
-      const needed = name === "audit report" && option !== "out" ? ["--out=/page.html"] : [];
       const flag = value === undefined ? `--${option}` : `--${option}=${values[value]}`;
-      const words = [...name.split(" "), ...operand, ...needed, flag];
-      assert.equal(readCommandLine(words).kind, "run", flag);
+      const { needed = [] }: CommandSpec = COMMANDS[name];
+      const others = needed.filter((one) => one !== option)
+        .map((one) => `--${one}=${values[OPTIONS[one].value ?? ""]}`);
+      const line = [...name.split(" "), ...operand, ...others, flag];
+      assert.equal(readCommandLine(line).kind, "run", line.join(" "));
     }
   }
 });

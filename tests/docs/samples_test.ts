@@ -14,12 +14,11 @@ const file = (name: string) => fileURLToPath(new URL(name, samples));
 Deno.test("the sample configurations are read, and fit each other", () => {
   const broker = readBrokerConfig(file("brokerd.toml"), undefined);
   const loop = readLoopConfig(file("loopd.toml"), undefined);
-  const places = { config: file("bxctl.toml"), out: "/page.html" };
-  const ctl = readCtlConfig(places, undefined);
+  const ctl = readCtlConfig({ config: file("bxctl.toml") }, undefined);
   assert.equal(loop.brokerSocket, broker.brokerSocket);
   assert.equal(ctl.adminSocket, broker.adminSocket);
   assert.equal(ctl.loopSocket, loop.loopSocket);
-  assert.equal(ctl.report?.grants, broker.grants);
+  assert.equal(ctl.grants, broker.grants);
   for (const { layout } of [broker, loop, ctl]) assert.deepEqual(layout, broker.layout);
 });
 
