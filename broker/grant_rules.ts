@@ -34,6 +34,21 @@ const NEEDED = {
   Record<"paths" | "hosts", "required" | "optional" | "none">
 >;
 
+/** The grants of `names`, or every problem that `load` finds in them. Other files than `.toml` do not count. */
+export function grantSetOf(
+  names: readonly string[],
+  load: (name: string) => LoadedGrant | GrantProblem[],
+): GrantSet {
+  const grants: LoadedGrant[] = [];
+  const problems: GrantProblem[] = [];
+  for (const name of names.filter((name) => name.endsWith(".toml"))) {
+    const loaded = load(name);
+    if (Array.isArray(loaded)) problems.push(...loaded);
+    else grants.push(loaded);
+  }
+  return problems.length === 0 ? { ok: true, grants } : { ok: false, problems };
+}
+
 /** Reads the grant in `file` (its bare name, ending in `.toml`) from its bytes. */
 export function readGrant(file: string, bytes: Uint8Array): LoadedGrant | GrantProblem[] {
   const problems: GrantProblem[] = [];
@@ -94,8 +109,8 @@ export function readGrant(file: string, bytes: Uint8Array): LoadedGrant | GrantP
   return Object.freeze({ ...grant, id: id.data, tool: tool.data, sha256: sha256(bytes) });
 }
 
-/** A value of the owner's in a message, short enough to read. */
-function quote(value: string): string {
+/** A value of the owner's in a message, short enough to read: 200 characters at most. */
+export function quote(value: string): string {
   const most = 200;
   const characters = [...value];
   const shown = JSON.stringify(characters.slice(0, most).join(""));

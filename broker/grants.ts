@@ -5,7 +5,13 @@
 import { Buffer } from "node:buffer";
 import type { GrantProblem } from "../proto/messages.ts";
 import { type Files, readBounded } from "./files.ts";
-import { type GrantSet, type LoadedGrant, MAX_GRANT_BYTES, readGrant } from "./grant_rules.ts";
+import {
+  type GrantSet,
+  grantSetOf,
+  type LoadedGrant,
+  MAX_GRANT_BYTES,
+  readGrant,
+} from "./grant_rules.ts";
 
 /** What a file's bytes came to. */
 interface Read {
@@ -39,17 +45,10 @@ export function grantReader(files: Files, directory: string): () => GrantSet {
   }
 
   function readAll(): GrantSet {
-    const names = files.list(directory).filter((name) => name.endsWith(".toml"));
     const read = new Map<string, Read>();
-    const grants: LoadedGrant[] = [];
-    const problems: GrantProblem[] = [];
-    for (const name of names) {
-      const loaded = load(name, read);
-      if (Array.isArray(loaded)) problems.push(...loaded);
-      else grants.push(loaded);
-    }
+    const set = grantSetOf(files.list(directory), (name) => load(name, read));
     last = read;
-    return problems.length === 0 ? { ok: true, grants } : { ok: false, problems };
+    return set;
   }
 
   /** Which directory stands there, as it is now. */

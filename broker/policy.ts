@@ -37,6 +37,33 @@ export interface Covered {
   readonly matchedPath: string | null;
 }
 
+/** The part of a grant's constraints that does not cover a call. */
+export type Gap =
+  /** The call's path is in none of the grant's. */
+  | "path"
+  /** The path of a `write_file` is one of the grant's own, which no write may replace. */
+  | "own_path"
+  /** A `shell` call names no directory, and the grant has paths. */
+  | "no_cwd"
+  /** A `shell` call's directory is in none of the grant's paths, of which it may have none. */
+  | "cwd"
+  /** The URL's host is none of the grant's. */
+  | "host";
+
+/** What the walk over the grants found of one candidate (specification 3, "Matching", 1 and 2). */
+export interface Judged {
+  readonly args: ToolArgs;
+  readonly grant: LoadedGrant;
+  /** `now` is at its `expires` or after it. */
+  readonly expired: boolean;
+  /** The session's taint is above its `max_taint`. */
+  readonly tainted: boolean;
+  readonly coverage: Covered | Gap;
+}
+
+/** Is told of each candidate, in the order of the grants. */
+export type Observer = (judged: Judged) => void;
+
 /** What stands for the state in a record when it cannot be read (contracts 3). */
 const UNREADABLE: SessionState = { taint: "secret", untrusted: true };
 
@@ -104,9 +131,12 @@ export function isDecision(value: unknown): value is Decision {
   return SealedDecision.made(value);
 }
 
-/** Decides a call as it comes in: allowed, denied, or for the owner to answer. */
-export function decide(situation: Situation): Decision {
-  return settle(situation, ["auto"]);
+/**
+ * Decides a call as it comes in: allowed, denied, or for the owner to answer. `observe` changes nothing of
+ * that: it sees the same walk over the grants, so that what explains a decision cannot differ from it.
+ */
+export function decide(situation: Situation, observe?: Observer): Decision {
+  return settle(situation, ["auto"], observe);
 }
 
 /**
@@ -118,7 +148,11 @@ export function redecide(situation: Situation): Decision {
 }
 
 /** `running`: the modes that let the call run. */
-function settle(situation: Situation, running: readonly GrantMode[]): Decision {
+function settle(
+  situation: Situation,
+  running: readonly GrantMode[],
+  observe?: Observer,
+): Decision {
   const { grants, now, tool: name } = situation;
   const state = situation.state ?? UNREADABLE;
   const deny = (reason: DenyReason, covered: Covered | null = null) =>
@@ -131,7 +165,7 @@ function settle(situation: Situation, running: readonly GrantMode[]): Decision {
   const args = parseArguments(tool.data, situation.arguments);
   if (args === null) return deny("invalid_arguments");
 
-  const { chosen, reason } = match(grants.grants, args, state.taint, now);
+  const { chosen, reason } = match(grants.grants, args, state.taint, now, observe);
   if (chosen === null) return deny(reason);
   const { mode } = chosen.grant;
   switch (mode) {
@@ -160,18 +194,20 @@ function match(
   args: ToolArgs,
   taint: DataClass,
   now: Timestamp,
+  observe: Observer | undefined,
 ): Match {
   let chosen: Covered | null = null;
   let onlyExpired = false;
   let onlyTainted = false;
   for (const grant of grants) {
     if (grant.tool !== args.tool) continue;
-    const covered = cover(grant, args);
-    if (covered === null) continue;
+    const coverage = cover(grant, args);
     const expired = grant.expires !== null && now >= grant.expires;
     const tainted = isAbove(taint, grant.max_taint);
+    observe?.({ args, grant, expired, tainted, coverage });
+    if (typeof coverage === "string") continue;
     if (!expired && !tainted) {
-      if (chosen === null || goesBefore(grant, chosen.grant)) chosen = covered;
+      if (chosen === null || goesBefore(grant, chosen.grant)) chosen = coverage;
     } else if (!tainted) {
       onlyExpired = true;
     } else if (!expired) {
@@ -183,37 +219,41 @@ function match(
   return { chosen, reason: onlyTainted ? "taint_too_high" : "no_grant" };
 }
 
-/** The most restrictive mode first, then the lowest id in byte order (ids are ASCII). */
-function goesBefore(a: LoadedGrant, b: LoadedGrant): boolean {
+/**
+ * Whether `a` decides where both grants cover a call: the most restrictive mode first, then the lowest id
+ * in byte order (ids are ASCII).
+ */
+export function goesBefore(a: LoadedGrant, b: LoadedGrant): boolean {
   const byMode = GRANT_MODES.indexOf(a.mode) - GRANT_MODES.indexOf(b.mode);
   return byMode < 0 || (byMode === 0 && a.id < b.id);
 }
 
-/** What `grant`'s constraints cover of `args`, or null (specification 3, "Covered when"). */
-function cover(grant: LoadedGrant, args: ToolArgs): Covered | null {
+/** What `grant`'s constraints cover of `args`, or what of them does not (specification 3, "Covered when"). */
+function cover(grant: LoadedGrant, args: ToolArgs): Covered | Gap {
   const { paths, hosts } = grant.constraints;
   switch (args.tool) {
     case "read_file": {
       const matchedPath = longestContaining(paths, args.path);
-      return matchedPath === null ? null : { args, grant, matchedPath };
+      return matchedPath === null ? "path" : { args, grant, matchedPath };
     }
     case "write_file": {
-      // A grant's own directory cannot be written over, whatever else the grant covers.
       const matchedPath = longestContaining(paths, args.path);
-      return matchedPath === null || matchedPath === args.path
-        ? null
-        : { args, grant, matchedPath };
+      if (matchedPath === null) return "path";
+      // A grant's own directory cannot be written over, whatever else the grant covers.
+      return matchedPath === args.path ? "own_path" : { args, grant, matchedPath };
     }
     case "shell": {
       const { cwd } = args;
-      if (cwd === undefined) return paths.length === 0 ? { args, grant, matchedPath: null } : null;
+      if (cwd === undefined) {
+        return paths.length === 0 ? { args, grant, matchedPath: null } : "no_cwd";
+      }
       const matchedPath = longestContaining(paths, cwd);
-      return matchedPath === null ? null : { args, grant, matchedPath };
+      return matchedPath === null ? "cwd" : { args, grant, matchedPath };
     }
     case "http_fetch": {
       const host = urlHost(args.url);
       const covers = host !== null && hosts.some((pattern) => hostMatches(pattern, host));
-      return covers ? { args, grant, matchedPath: null } : null;
+      return covers ? { args, grant, matchedPath: null } : "host";
     }
     default:
       return assertNever(args);

@@ -5,10 +5,12 @@
 import { parseArgs } from "node:util";
 import { Anchor } from "../proto/audit.ts";
 import { display } from "../proto/escape.ts";
-import { SessionId } from "../proto/ids.ts";
+import { isTimestamp, SessionId, type Timestamp } from "../proto/ids.ts";
 import { unlockablePath } from "../proto/locks.ts";
 import { MAX_REASON_BYTES } from "../proto/messages.ts";
 import { assertNever, utf8Length } from "../proto/text.ts";
+import { type CallFilter, OUTCOME_WORDS, type OutcomeWord } from "./audit_calls.ts";
+import { DATA_CLASSES, DataClass } from "../proto/tools.ts";
 import type { CtlOverrides } from "./config.ts";
 
 interface OptionSpec {
@@ -19,11 +21,31 @@ interface OptionSpec {
 
 /** Every option of every command. */
 export const OPTIONS = {
-  session: { value: "ID", about: "go on with this session (default: a new one)" },
+  session: { value: "ID", about: "the session (default for chat and grants test: a new one)" },
   say: { value: "TEXT", about: "send this one message, print its turn and end" },
   reason: { value: "TEXT", about: "why, for the audit log only; at most 1 KiB" },
   expect: { value: "SEQ:HASH", about: "hold the log against a head that you kept elsewhere" },
-  json: { value: null, about: "print JSON: one document, for chat one event a line" },
+  tool: { value: "TOOL", about: "the tool: of the calls to list, or the one that would be called" },
+  arguments: { value: "JSON", about: "the call's arguments, as the model would write them" },
+  taint: { value: "CLASS", about: "the session's taint: public, private or secret" },
+  outcome: {
+    value: "OUTCOME",
+    about: "only result, failed, denied, pending, unfinished, or a reason",
+  },
+  since: {
+    value: "DATE",
+    about: "only calls from then on: YYYY-MM-DD, or a time as in the log (UTC)",
+  },
+  follow: { value: null, about: "go on with the calls to come, until Ctrl-C" },
+  out: { value: "FILE", about: "the page to write: a new file whose name ends in .html" },
+  grants: {
+    value: "DIR",
+    about: "the grants directory (default: that of bxctl.toml, or in the home)",
+  },
+  json: {
+    value: null,
+    about: "print JSON: one document; one a line for the events of chat and for calls",
+  },
   home: { value: "PATH", about: "Boxmaker's home (default BOXMAKER_HOME, then /var/lib/boxmaker)" },
   config: { value: "PATH", about: "the configuration (default /etc/boxmaker/bxctl.toml)" },
   "admin-socket": { value: "PATH", about: "brokerd's socket for its owner" },
@@ -38,9 +60,16 @@ export const COMMON_OPTIONS = [
   ...["json", "home", "config", "admin-socket", "loop-socket", "help"] as const,
 ] as const satisfies readonly OptionName[];
 
+/** What an operand is, in words. */
+const OPERANDS = { ID: "ID of an approval", SEQ: "SEQ of a record" } as const;
+
 export interface CommandSpec {
-  readonly operand: string | null;
+  readonly operand: keyof typeof OPERANDS | null;
+  /** The options that it cannot do without. */
+  readonly needed?: readonly OptionName[];
   readonly options: readonly OptionName[];
+  /** Its row of the permission table has the grants directory. */
+  readonly readsGrants?: true;
   readonly about: string;
 }
 
@@ -54,14 +83,58 @@ export const COMMANDS = {
     about: "let a waiting call run, if it is still allowed",
   },
   "refuse": { operand: "ID", options: ["reason"], about: "deny a waiting call" },
-  "grants check": { operand: null, options: [], about: "check the grant files" },
+  "why": {
+    operand: "SEQ",
+    options: ["grants"],
+    readsGrants: true,
+    about: "say why a call in the audit log was decided as it was",
+  },
+  "grants check": {
+    operand: null,
+    options: [],
+    readsGrants: true,
+    about: "check the grant files, and warn of what may surprise",
+  },
+  "grants test": {
+    operand: null,
+    needed: ["tool", "arguments"],
+    options: ["session", "taint", "grants"],
+    readsGrants: true,
+    about: "say how a call would be decided, and why",
+  },
+  "grants replay": {
+    operand: null,
+    needed: ["grants"],
+    options: ["since"],
+    readsGrants: true,
+    about: "list the calls in the log that other grants would decide otherwise",
+  },
   "audit verify": {
     operand: null,
     options: ["expect"],
     about: "check that the audit log is whole",
   },
+  "audit log": {
+    operand: null,
+    options: ["session", "tool", "outcome", "since", "follow"],
+    about: "list the calls, a line each",
+  },
+  "audit show": { operand: "SEQ", options: [], about: "print all records of one call" },
+  "audit report": {
+    operand: null,
+    needed: ["out"],
+    options: ["since", "grants"],
+    readsGrants: true,
+    about: "write a page about what happened",
+  },
 } as const satisfies Record<string, CommandSpec>;
 export type CommandName = keyof typeof COMMANDS;
+
+/** Whether the command `name` may read the grants directory; the lock of all others is without it. */
+export function readsGrants(name: CommandName): boolean {
+  const spec: CommandSpec = COMMANDS[name];
+  return spec.readsGrants === true;
+}
 
 /** A command with its values, checked. */
 export type Command =
@@ -70,8 +143,21 @@ export type Command =
   | { readonly name: "approvals show"; readonly approval: number }
   | { readonly name: "approve"; readonly approval: number }
   | { readonly name: "refuse"; readonly approval: number; readonly reason: string | null }
+  | { readonly name: "why"; readonly seq: number }
   | { readonly name: "grants check" }
-  | { readonly name: "audit verify"; readonly expect: Anchor | null };
+  | {
+    readonly name: "grants test";
+    readonly tool: string;
+    readonly arguments: string;
+    /** The session whose taint counts, or a taint, or neither: a new session. */
+    readonly session: SessionId | null;
+    readonly taint: DataClass | null;
+  }
+  | { readonly name: "grants replay"; readonly since: Timestamp | null }
+  | { readonly name: "audit verify"; readonly expect: Anchor | null }
+  | { readonly name: "audit log"; readonly filter: CallFilter; readonly follow: boolean }
+  | { readonly name: "audit show"; readonly seq: number }
+  | { readonly name: "audit report"; readonly since: Timestamp | null };
 
 /** What a command line asks for. */
 export type Invocation =
@@ -115,9 +201,9 @@ function read(args: readonly string[]): Invocation {
   const name = findCommand(words);
   if (given.has("help")) return { kind: "help", command: name };
   const hint = hintFor(name);
-  const { operand, options }: CommandSpec = COMMANDS[name];
+  const { operand, needed = [], options }: CommandSpec = COMMANDS[name];
   for (const option of given.keys()) {
-    const taken = [...options, ...COMMON_OPTIONS].includes(option);
+    const taken = [...needed, ...options, ...COMMON_OPTIONS].includes(option);
     if (!taken) throw new UsageError(`bxctl ${name} takes no --${option}`, hint);
   }
   const operands = words.slice(name.split(" ").length);
@@ -126,7 +212,11 @@ function read(args: readonly string[]): Invocation {
     throw new UsageError(`bxctl ${name} takes no further argument ${display(extra)}`, hint);
   }
   if (operand !== null && operands.length === 0) {
-    throw new UsageError(`bxctl ${name} needs the ${operand} of an approval`, hint);
+    throw new UsageError(`bxctl ${name} needs the ${OPERANDS[operand]}`, hint);
+  }
+  const missing = needed.find((option) => !given.has(option));
+  if (missing !== undefined) {
+    throw new UsageError(`bxctl ${name} needs --${missing} ${OPTIONS[missing].value}`, hint);
   }
   return {
     kind: "run",
@@ -202,23 +292,25 @@ function findCommand(words: readonly string[]): CommandName {
 
 function commandOf(name: CommandName, operand: string, given: Given, hint: string): Command {
   const bad = (problem: string) => new UsageError(problem, hint);
-  const approval = () => {
-    const number = /^(0|[1-9]\d*)$/.test(operand) ? Number(operand) : NaN;
-    if (!Number.isSafeInteger(number)) {
-      throw bad(`${display(operand)} is not the ID of an approval`);
+  const numberOf = (kind: keyof typeof OPERANDS) => {
+    const value = /^(0|[1-9]\d*)$/.test(operand) ? Number(operand) : NaN;
+    if (!Number.isSafeInteger(value)) {
+      throw bad(`${display(operand)} is not the ${OPERANDS[kind]}`);
     }
-    return number;
+    return value;
+  };
+  const approval = () => numberOf("ID");
+  const session = () => {
+    const id = given.get("session") ?? null;
+    if (id === null || SessionId.safeParse(id).success) return id;
+    throw bad(`--session: ${display(id)} is not 1 to 64 of a-z, 0-9 and -`);
   };
   switch (name) {
     case "chat": {
-      const session = given.get("session") ?? null;
       const say = given.get("say") ?? null;
-      if (session !== null && !SessionId.safeParse(session).success) {
-        throw bad(`--session: ${display(session)} is not 1 to 64 of a-z, 0-9 and -`);
-      }
       if (say === "") throw bad("--say: the text is empty");
       if (say?.isWellFormed() === false) throw bad("--say: the text is not UTF-8");
-      return { name, session, say };
+      return { name, session: session(), say };
     }
     case "refuse": {
       const reason = given.get("reason") ?? null;
@@ -228,11 +320,43 @@ function commandOf(name: CommandName, operand: string, given: Given, hint: strin
       if (reason?.isWellFormed() === false) throw bad("--reason: the text is not UTF-8");
       return { name, approval: approval(), reason };
     }
+    case "why":
+      return { name, seq: numberOf("SEQ") };
+    case "grants test": {
+      const tool = given.get("tool") ?? "";
+      const args = given.get("arguments") ?? "";
+      if (!tool.isWellFormed()) throw bad("--tool: the text is not UTF-8");
+      if (!args.isWellFormed()) throw bad("--arguments: the text is not UTF-8");
+      const taint = DataClass.nullable().safeParse(given.get("taint") ?? null);
+      if (!taint.success) {
+        const value = display(given.get("taint") ?? "");
+        throw bad(`--taint: ${value} is not one of ${DATA_CLASSES.join(", ")}`);
+      }
+      if (taint.data !== null && given.has("session")) {
+        throw bad("--taint and --session: one of them says what the taint is");
+      }
+      return { name, tool, arguments: args, session: session(), taint: taint.data };
+    }
+    case "grants replay":
+      return { name, since: sinceOf(given, hint) };
     case "audit verify":
       return {
         name,
         expect: given.has("expect") ? anchorOf(given.get("expect") ?? "", hint) : null,
       };
+    case "audit log": {
+      const filter: CallFilter = {
+        session: session(),
+        tool: given.get("tool") ?? null,
+        outcome: outcomeOf(given.get("outcome") ?? null, hint),
+        since: sinceOf(given, hint),
+      };
+      return { name, filter, follow: given.has("follow") };
+    }
+    case "audit show":
+      return { name, seq: numberOf("SEQ") };
+    case "audit report":
+      return { name, since: sinceOf(given, hint) };
     case "approvals show":
     case "approve":
       return { name, approval: approval() };
@@ -244,6 +368,16 @@ function commandOf(name: CommandName, operand: string, given: Given, hint: strin
   }
 }
 
+/** The time that `--since` means: of a date its first moment, in UTC. */
+function sinceOf(given: Given, hint: string): Timestamp | null {
+  const value = given.get("since");
+  if (value === undefined) return null;
+  const time = value.length === "YYYY-MM-DD".length ? `${value}T00:00:00.000Z` : value;
+  if (isTimestamp(time)) return time;
+  const form = "is not YYYY-MM-DD or YYYY-MM-DDTHH:MM:SS.mmmZ";
+  throw new UsageError(`--since: ${display(value)} ${form}`, hint);
+}
+
 function anchorOf(value: string, hint: string): Anchor {
   const [, seq, hash] = /^(0|[1-9]\d*):([0-9a-f]{64})$/.exec(value) ?? [];
   const anchor = Anchor.safeParse({ seq: Number(seq), hash });
@@ -252,8 +386,17 @@ function anchorOf(value: string, hint: string): Anchor {
   throw new UsageError(`--expect: ${display(value)} ${form}`, hint);
 }
 
+function outcomeOf(value: string | null, hint: string): OutcomeWord | null {
+  if (value === null) return null;
+  const word = OUTCOME_WORDS.find((word) => word === value);
+  if (word !== undefined) return word;
+  throw new UsageError(`--outcome: ${display(value)} is none of ${OUTCOME_WORDS.join(", ")}`, hint);
+}
+
+type PlaceName = "config" | "home" | "admin-socket" | "loop-socket" | "grants" | "out";
+
 function placesOf(given: Given, hint: string): CtlOverrides {
-  const place = (name: "config" | "home" | "admin-socket" | "loop-socket") => {
+  const place = (name: PlaceName) => {
     const path = given.get(name);
     const problem = path === undefined ? null : unlockablePath(path);
     if (problem !== null) {
@@ -261,10 +404,17 @@ function placesOf(given: Given, hint: string): CtlOverrides {
     }
     return path;
   };
+  const out = place("out");
+  // What reads files by the ends of their names, as brokerd does grants and logs, never reads a page.
+  if (out !== undefined && !out.endsWith(".html")) {
+    throw new UsageError(`--out: ${display(out)} does not end in .html`, hint);
+  }
   return {
     config: place("config"),
     home: place("home"),
     "admin-socket": place("admin-socket"),
     "loop-socket": place("loop-socket"),
+    grants: place("grants"),
+    out,
   };
 }

@@ -5,7 +5,7 @@
 import fs from "node:fs";
 import { type Anchor, HEAD_BYTES, isAuditFileName, parseHead } from "../proto/audit.ts";
 import { type ChainReport, ChainVerifier } from "../proto/chain.ts";
-import { LineSplitter } from "../proto/lines.ts";
+import { type ChunkLine, type Line, LineSplitter } from "../proto/lines.ts";
 import { asciiText } from "../proto/text.ts";
 import { messageOf, notAllowed } from "./notices.ts";
 
@@ -59,7 +59,11 @@ function look(directory: string, expected: Anchor | null): ChainReport {
     verifier.file(name);
     const read = attempt(
       `${directory}/${name}`,
-      () => eachLine(`${directory}/${name}`, verifier),
+      () =>
+        eachLine(
+          `${directory}/${name}`,
+          ({ bytes, ended, text }) => verifier.line(bytes, ended, text),
+        ),
     );
     if (!read.ok) {
       verifier.unreadable(name, read.why);
@@ -69,17 +73,18 @@ function look(directory: string, expected: Anchor | null): ChainReport {
   return verifier.finish();
 }
 
-function namesIn(directory: string): string[] {
+/** The names of the log's files in `directory`, in order. Throws as the runtime does. */
+export function namesIn(directory: string): string[] {
   return [...Deno.readDirSync(directory)].map(({ name }) => name).filter(isAuditFileName).sort();
 }
 
-type Attempt<T> = { readonly ok: true; readonly value: T } | {
+export type Attempt<T> = { readonly ok: true; readonly value: T } | {
   readonly ok: false;
   readonly why: string;
 };
 
 /** Does what may fail because of what stands at `path`. Throws `Failed` where a permission is missing. */
-function attempt<T>(path: string, run: () => T): Attempt<T> {
+export function attempt<T>(path: string, run: () => T): Attempt<T> {
   try {
     return { ok: true, value: run() };
   } catch (error) {
@@ -97,24 +102,48 @@ function openFile(path: string): number {
   throw new Error("not a regular file");
 }
 
-function eachLine(path: string, verifier: ChainVerifier): void {
-  const file = openFile(path);
-  try {
-    const splitter = new LineSplitter();
-    const chunk = new Uint8Array(CHUNK_BYTES);
-    while (true) {
-      const count = fs.readSync(file, chunk, 0, chunk.length, null);
-      if (count === 0) break;
-      const bytes = chunk.subarray(0, count);
-      for (const line of splitter.push(bytes, asciiText(bytes))) {
-        verifier.line(line.bytes, line.ended, line.text);
-      }
-    }
-    const rest = splitter.end();
-    if (rest !== null) verifier.line(rest.bytes, rest.ended);
-  } finally {
-    fs.closeSync(file);
+/** An open file of the log. It may grow while it is read. */
+export class LineFile implements Disposable {
+  readonly #file: number;
+  readonly #chunk = new Uint8Array(CHUNK_BYTES);
+  readonly #splitter = new LineSplitter();
+
+  /** Opens the regular file at `path`. Throws as the runtime does, and where something else stands there. */
+  constructor(path: string) {
+    this.#file = openFile(path);
   }
+
+  /** The lines that are whole by now and have not been given before, each valid until the next one. */
+  *more(): Generator<ChunkLine> {
+    while (true) {
+      const count = fs.readSync(this.#file, this.#chunk, 0, this.#chunk.length, null);
+      if (count === 0) return;
+      const bytes = this.#chunk.subarray(0, count);
+      yield* this.#splitter.push(bytes, asciiText(bytes));
+    }
+  }
+
+  /** What stands after the last newline, or null. Call once, at the end. */
+  end(): Line | null {
+    return this.#splitter.end();
+  }
+
+  [Symbol.dispose](): void {
+    fs.closeSync(this.#file);
+  }
+}
+
+/**
+ * Hands each line of the file at `path` to `take`, until that gives true; what stands after the last newline
+ * too. A line is valid until `take` returns. Throws as the runtime does.
+ */
+export function eachLine(path: string, take: (line: ChunkLine) => boolean | void): void {
+  using file = new LineFile(path);
+  for (const line of file.more()) {
+    if (take(line) === true) return;
+  }
+  const rest = file.end();
+  if (rest !== null) take({ ...rest, text: null });
 }
 
 /** What `head.json` says; null for none, and for anything but exactly what brokerd writes. */

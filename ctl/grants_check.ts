@@ -1,21 +1,44 @@
 /** `bxctl grants check` (specification 9). */
-import { display } from "../proto/escape.ts";
-import type { GrantProblem } from "../proto/messages.ts";
 import type { Admin } from "./admin.ts";
+import { placed } from "./explained.ts";
+import { type GrantWarning, grantWarnings } from "./grant_warnings.ts";
+import { usableGrants } from "./grants_files.ts";
 import { answerJson, type Io, type Status } from "./io.ts";
 import { notices } from "./notices.ts";
 
-/** Prints what is wrong with the grant files, as brokerd reads them now. */
-export async function checkGrants(admin: Admin, io: Io, json: boolean): Promise<Status> {
+/**
+ * Prints what is wrong with the grant files, as brokerd reads them now, and what is valid in the files of
+ * `directory` but may surprise. A warning changes no status: where the files cannot be read here, as for a
+ * bxctl whose lock is without them, that is said, and `warnings` is null.
+ */
+export async function checkGrants(
+  admin: Admin,
+  directory: string,
+  io: Io,
+  json: boolean,
+): Promise<Status> {
   const problems = await admin.checkGrants();
-  if (json) answerJson(io, { problems });
-  else io.answer(problems.length === 0 ? "grants: ok\n" : problems.map(lineOf).join(""));
+  const warnings = warningsIn(directory, io);
+  if (json) answerJson(io, { problems, warnings });
+  else {
+    const lines = [
+      ...problems.length === 0 ? ["grants: ok"] : [],
+      ...problems.map(({ file, line, problem }) => placed(file, line, problem)),
+      ...(warnings ?? []).map(({ file, line, warning }) =>
+        placed(file, line, `warning: ${warning}`)
+      ),
+    ];
+    io.answer(lines.map((line) => `${line}\n`).join(""));
+  }
   if (problems.length === 0) return 0;
   io.tell(...notices.grantProblems());
   return 1;
 }
 
-function lineOf({ file, line, problem }: GrantProblem): string {
-  const place = line === null ? display(file) : `${display(file)}:${line}`;
-  return `${place}: ${display(problem)}\n`;
+/** Null where the grants cannot be read here, or are invalid: brokerd's answer says how. */
+function warningsIn(directory: string, io: Io): GrantWarning[] | null {
+  const found = usableGrants(directory);
+  if (!("problem" in found)) return grantWarnings(found.grants, io.now(), found.lineOf);
+  io.tell(...notices.notWarned(found.problem));
+  return null;
 }

@@ -8,6 +8,8 @@ import {
   OPTIONS,
 } from "./args.ts";
 
+/** No line of help is longer, in characters. */
+const WIDTH = 100;
 const STATUS = `exit status: 0 done, 1 refused or failed, 2 wrong usage`;
 const ENVIRONMENT = `environment: BOXMAKER_HOME, and NO_COLOR and TERM on a terminal`;
 
@@ -21,30 +23,42 @@ function helpOfAll(): string {
   return paragraphs([
     ["bxctl: the owner's client of Boxmaker"],
     ["usage: bxctl COMMAND [OPTIONS]"],
-    ["commands:", ...columns(names.map((name) => [usageOf(name), COMMANDS[name].about]))],
+    ["commands:", ...columns(names.map((name) => [shortOf(name), COMMANDS[name].about]))],
     ["options of every command:", ...optionLines(COMMON_OPTIONS)],
     ["bxctl COMMAND --help tells more; bxctl --version prints the version", ENVIRONMENT, STATUS],
   ]);
 }
 
 function helpOfOne(name: CommandName): string {
-  const { about, options }: CommandSpec = COMMANDS[name];
+  const { about, needed = [], options }: CommandSpec = COMMANDS[name];
   return paragraphs([
     [`bxctl ${name}: ${about}`],
-    [`usage: bxctl ${usageOf(name)} [OPTIONS]`],
-    ["options:", ...optionLines([...options, ...COMMON_OPTIONS])],
+    wrapped(["usage: bxctl", ...usageOf(name), "[OPTIONS]"]),
+    ["options:", ...optionLines([...needed, ...options, ...COMMON_OPTIONS])],
     [STATUS],
   ]);
 }
 
-function usageOf(name: CommandName): string {
-  const { operand, options }: CommandSpec = COMMANDS[name];
-  return [
-    name,
-    ...operand === null ? [] : [operand],
-    ...options.map((option) => `[${flag(option)}]`),
-  ]
-    .join(" ");
+function shortOf(name: CommandName): string {
+  const { operand }: CommandSpec = COMMANDS[name];
+  return operand === null ? name : `${name} ${operand}`;
+}
+
+function usageOf(name: CommandName): string[] {
+  const { needed = [], options }: CommandSpec = COMMANDS[name];
+  return [shortOf(name), ...needed.map(flag), ...options.map((option) => `[${flag(option)}]`)];
+}
+
+/** `parts` with a space between them, on as many lines as they need. */
+function wrapped(parts: readonly string[]): string[] {
+  const lines: string[] = [];
+  for (const part of parts) {
+    const last = lines.at(-1);
+    if (last === undefined) lines.push(part);
+    else if (last.length + 1 + part.length > WIDTH) lines.push(`    ${part}`);
+    else lines[lines.length - 1] = `${last} ${part}`;
+  }
+  return lines;
 }
 
 function flag(name: OptionName): string {

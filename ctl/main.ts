@@ -5,16 +5,22 @@ import { assertNever } from "../proto/text.ts";
 import { Admin } from "./admin.ts";
 import { listApprovals, showApproval } from "./approvals.ts";
 import { approve } from "./approve.ts";
-import { type Command, readCommandLine } from "./args.ts";
+import { type Command, readCommandLine, readsGrants } from "./args.ts";
+import { listCalls } from "./audit_log.ts";
+import { writeReport } from "./audit_report.ts";
+import { showCall } from "./audit_show.ts";
 import { verifyAudit } from "./audit_verify.ts";
 import { chat } from "./chat.ts";
 import { type CtlConfig, type CtlOverrides, lockOf, readCtlConfig } from "./config.ts";
 import { checkGrants } from "./grants_check.ts";
+import { replayGrants } from "./grants_replay.ts";
+import { testGrants } from "./grants_try.ts";
 import { helpText } from "./help.ts";
 import { type Io, OutputGone, realIo, reportFailure, type Status } from "./io.ts";
 import { Keyboard, stdin } from "./keyboard.ts";
 import { Failed, notAllowed, notices } from "./notices.ts";
 import { refuse } from "./refuse.ts";
+import { why } from "./why.ts";
 
 /** Signals that end a chat, with their numbers: the exit status is 128 more. */
 const SIGNALS = [["SIGHUP", 1], ["SIGINT", 2], ["SIGTERM", 15]] as const;
@@ -29,9 +35,9 @@ function environment(name: "BOXMAKER_HOME" | "NO_COLOR" | "TERM"): string | unde
   }
 }
 
-function readConfig(places: CtlOverrides): CtlConfig {
+function readConfig(places: CtlOverrides, { name }: Command): CtlConfig {
   try {
-    return readCtlConfig(places, environment("BOXMAKER_HOME"));
+    return readCtlConfig(places, environment("BOXMAKER_HOME"), readsGrants(name));
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     if (error.cause instanceof Deno.errors.NotCapable) throw notAllowed("its configuration");
@@ -61,8 +67,18 @@ function exitOnSignals(): void {
   }
 }
 
+/** Tells a list that is followed to come to its end, which is no failure. */
+function stopOnSignals(): AbortSignal {
+  const stop = new AbortController();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    Deno.addSignalListener(signal, () => stop.abort());
+  }
+  return stop.signal;
+}
+
 async function run(command: Command, config: CtlConfig, io: Io, json: boolean): Promise<Status> {
   const admin = new Admin(config.adminSocket);
+  const places = { audit: config.layout.audit, grants: config.grants };
   switch (command.name) {
     case "chat": {
       const options = { ...command, loopSocket: config.loopSocket, json };
@@ -77,10 +93,27 @@ async function run(command: Command, config: CtlConfig, io: Io, json: boolean): 
       return await approve(admin, io, json, command.approval);
     case "refuse":
       return await refuse(admin, io, json, command.approval, command.reason);
+    case "why":
+      return why(places, command.seq, io, json);
     case "grants check":
-      return await checkGrants(admin, io, json);
+      return await checkGrants(admin, config.grants, io, json);
+    case "grants test":
+      return testGrants(places, command, io, json);
+    case "grants replay":
+      return replayGrants(places, command.since, io, json);
     case "audit verify":
       return verifyAudit(config.layout.audit, io, json, command.expect);
+    case "audit log": {
+      const stop = command.follow ? stopOnSignals() : null;
+      return await listCalls(config.layout.audit, command.filter, io, json, stop);
+    }
+    case "audit show":
+      return showCall(config.layout.audit, command.seq, io, json);
+    case "audit report": {
+      const { out } = config;
+      if (out === null) throw new Error("a report has a file to write");
+      return writeReport({ ...places, out }, command.since, io, json);
+    }
     default:
       return assertNever(command);
   }
@@ -109,7 +142,7 @@ async function main(args: readonly string[]): Promise<Status> {
   }
   const { command, json, places } = invocation;
   try {
-    const config = readConfig(places);
+    const config = readConfig(places, command);
     checkRuntime(config);
     const colours = !environment("NO_COLOR") && environment("TERM") !== "dumb";
     return await run(command, config, realIo(!colours), json);

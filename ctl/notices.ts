@@ -1,4 +1,5 @@
 /** Everything that `bxctl` says to its owner beside its answers, with what helps next. */
+import type { ChainFailure } from "../proto/chain.ts";
 import { display } from "../proto/escape.ts";
 import { ClientError } from "../proto/io/client.ts";
 import { runbook } from "../proto/io/log.ts";
@@ -27,6 +28,8 @@ const DAEMONS = {
 } as const satisfies Record<Daemon, { task: string; entry: string }>;
 
 const FLAGS = "start bxctl with the flags that `deno task permissions bxctl` prints";
+const FLAGS_WITH_GRANTS =
+  "start bxctl with the flags that `deno task permissions bxctl --with-grants` prints";
 
 /** The message of an error, on one line, as data. */
 export function messageOf(error: unknown): string {
@@ -84,6 +87,31 @@ export function noSuchApproval(approval: number): Failed {
   ]);
 }
 
+/** The log has no record of that number. */
+export function noSuchRecord(seq: number): Failed {
+  return new Failed("no_such_record", [
+    `no record ${seq} is in the audit log`,
+    "see bxctl audit log for the calls there are",
+  ]);
+}
+
+/** Why the page cannot be written to `path`. */
+export function pageNotWritten(path: string, error: unknown): Failed {
+  const file = display(path);
+  const entry = runbook("report-not-written");
+  const failed = (...lines: string[]) => new Failed("report_not_written", lines, error);
+  if (error instanceof Deno.errors.NotCapable) {
+    return failed(
+      `started without leave to write ${file}`,
+      `start it with \`deno task ctl audit report --out ${file}\`; ${entry}`,
+    );
+  }
+  if (error instanceof Deno.errors.AlreadyExists) {
+    return failed(`${file} is there already and stays as it is`, `name another file; ${entry}`);
+  }
+  return failed(`cannot write ${file}: ${messageOf(error)}`, entry);
+}
+
 /** Why `daemon` refused a request. `approval`: the one that the request was about. */
 export function refused(daemon: Daemon, error: Body<"error">, approval: number | null): Failed {
   const { code, message } = error;
@@ -98,6 +126,17 @@ export function refused(daemon: Daemon, error: Body<"error">, approval: number |
 /** Reading `what` is not among the permissions of this process. */
 export function notAllowed(what: string): Failed {
   return new Failed("no_permission", [`started without leave to read ${what}`, FLAGS]);
+}
+
+/** Why the grants in `directory` could not be used: `why`, which has been through `display`. */
+export function grantsUnusable(directory: string, why: string): string {
+  return `the grants in ${display(directory)} could not be used: ${why}`;
+}
+
+/** Reading the grants is not among the permissions of this process: few commands have it. */
+export function notAllowedGrants(directory: string): Failed {
+  const what = `started without leave to read the grants in ${display(directory)}`;
+  return new Failed("no_permission", [what, FLAGS_WITH_GRANTS]);
 }
 
 export const notices = {
@@ -117,6 +156,30 @@ export const notices = {
   outputGone: (error: unknown) => [`cannot write the answer: ${messageOf(error)}`],
 
   grantProblems: () => [`every call is denied until this is fixed; ${runbook("grants-invalid")}`],
+  shownBroken: (failure: ChainFailure) => [
+    `${display(failure.file)}:${failure.line}: ${display(failure.what)}`,
+    ...notices.chainBroken(),
+  ],
+  grantProblemsThere: () => [
+    `with these grants every call would be denied; ${runbook("grants-invalid")}`,
+  ],
+  notWarned: (problem: string) => [`no warnings: ${problem}`],
+  logUnreadable: (path: string, why: string) => [
+    `${display(path)} ${display(why)}`,
+    runbook("audit-chain-broken"),
+  ],
+  noRecords: (lines: number) => [
+    `lines of the log that are no records were passed over: ${lines}; ${
+      runbook("audit-chain-broken")
+    }`,
+  ],
+  sessionNotInLog: (session: string) => [
+    `session ${display(session)} is not in the audit log: decided as in a new one`,
+  ],
+  notADecision: (seq: number, type: string, decision: number | null) => [
+    `record ${seq} is of type ${type}, and no decision`,
+    ...decision === null ? [] : [`it belongs to the decision ${decision}: bxctl why ${decision}`],
+  ],
   chainBroken: () => [`the audit log is not whole; ${runbook("audit-chain-broken")}`],
 
   session: (session: string) => [

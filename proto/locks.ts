@@ -46,6 +46,10 @@ export interface CtlPlaces {
   readonly layout: Layout;
   readonly adminSocket: string;
   readonly loopSocket: string;
+  /** The grants directory, for the commands that read it; null for all others. */
+  readonly grantsToRead: string | null;
+  /** The page that `audit report` writes; null for all other commands. */
+  readonly pageToWrite: string | null;
 }
 
 export function brokerLock(places: BrokerPlaces): Lock {
@@ -75,11 +79,13 @@ export function loopLock(places: LoopPlaces): Lock {
 }
 
 export function ctlLock(places: CtlPlaces): Lock {
-  const { layout, adminSocket, loopSocket } = places;
+  const { layout, adminSocket, loopSocket, grantsToRead, pageToWrite } = places;
+  const grants = grantsToRead === null ? [] : [grantsToRead];
+  const page = pageToWrite === null ? [] : [pageToWrite];
   return {
     role: "bxctl",
-    read: [places.configFile, layout.audit, adminSocket, loopSocket],
-    write: [adminSocket, loopSocket],
+    read: [places.configFile, layout.audit, ...grants, adminSocket, loopSocket],
+    write: [adminSocket, loopSocket, ...page],
     net: [`unix:${adminSocket}`, `unix:${loopSocket}`],
     env: ["BOXMAKER_HOME", "NO_COLOR", "TERM"],
     run: [],

@@ -38,7 +38,7 @@ export function compileArgs({ configDir, out, home }: CompileOptions): string[][
       // What only the tests use does not come along.
       ...["compile", "--exclude-unused-npm"],
       // A compiled brokerd is no Deno that could run the egress proxy.
-      ...flagsFor(role, places, home, null),
+      ...flagsFor(role, places, home, { deno: null }),
       ...["--output", `${out}/${role}`, mainOf(role)],
     ];
   });

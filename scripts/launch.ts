@@ -1,12 +1,11 @@
 /** `deno task broker`, `loop` and `ctl`: one role behind the locks of the permission table (contracts 1). */
 import { parseArgs } from "node:util";
-import { readCommandLine } from "../ctl/args.ts";
 import { ConfigError } from "../proto/io/config_file.ts";
 import { runbook, say } from "../proto/io/log.ts";
 import { ALWAYS, type Role } from "../proto/locks.ts";
 import { runScript, UsageError } from "./support/cli.ts";
 import { forbidLinks } from "./support/kernel_lock.ts";
-import { flagsFor, mainOf, type Places, roleOf } from "./support/roles.ts";
+import { ctlFlagsOf, flagsFor, mainOf, type Places, roleOf } from "./support/roles.ts";
 import { watchStarter } from "./support/starter.ts";
 
 const HELP =
@@ -27,12 +26,8 @@ exit status: the role's own`;
  */
 const CTRL_C_MS = 6000;
 
-/** The places that `args` of `role` name; null where they ask for nothing but words. */
-function placesOf(role: Role, args: string[]): Places | null {
-  if (role === "bxctl") {
-    const invocation = readCommandLine(args);
-    return invocation.kind === "run" ? invocation.places : null;
-  }
+/** The places that `args` of a daemon name; null where they ask for nothing but words. */
+function placesOf(args: string[]): Places | null {
   // What is wrong with the other arguments is the role's to say.
   const { values } = parseArgs({
     args,
@@ -50,7 +45,8 @@ export function flagsOfRun(
   args: string[],
   home: string | undefined,
 ): readonly string[] {
-  const places = placesOf(role, args);
+  if (role === "bxctl") return ctlFlagsOf(args, home) ?? ALWAYS;
+  const places = placesOf(args);
   return places === null ? ALWAYS : flagsFor(role, places, home);
 }
 

@@ -14,15 +14,25 @@ type Folder = (typeof FOLDERS)[number];
 /** The pure files beside all of proto/*.ts. Each says so in its first comment. */
 export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>> = {
   broker: [
-    ...["approvals", "args", "grant_rules", "hosts", "paths", "policy", "runner"],
+    ...["approvals", "args", "explain", "grant_rules", "hosts", "paths", "policy", "runner"],
     ...["podman/args", "podman/outcome", "podman/seccomp", "podman/slots"],
     ...["egress/addresses", "egress/events", "egress/settings", "egress/socks"],
   ],
   loop: [
     ...["conversation", "delivery", "denials", "entries", "events", "prompt", "stream", "tools"],
   ],
-  ctl: ["ago", "args", "block", "help", "prose"],
+  ctl: [
+    ...["ago", "args", "audit_calls", "audit_page", "audit_summary", "block", "explained"],
+    ...["grant_warnings", "help", "prose", "replayed"],
+  ],
 };
+
+/**
+ * What bxctl takes from broker/: the pure files of the decision, so that what it explains is what decides.
+ * loop/ takes nothing: the process that talks to the model has no code that decides.
+ */
+const DECISION = ["args", "explain", "grant_rules", "hosts", "paths", "policy"]
+  .map((name) => `broker/${name}.ts`);
 
 /** The packages and built-in modules that pure files may import, and all files. */
 const PURE_PACKAGES = ["zod", "smol-toml", "node:crypto", "node:url", "node:util"];
@@ -85,7 +95,8 @@ function importProblem(from: Module, source: string, typeOnly: boolean): string 
   }
   const path = resolved(from.path, source);
   const to = moduleOf(path);
-  const own = to !== null && (to.folder === "proto" || to.folder === from.folder);
+  const own = to !== null && (to.folder === "proto" || to.folder === from.folder ||
+    (from.folder === "ctl" && DECISION.includes(path)));
   if (to === null || !own) return `${from.folder}/ may not import ${path}`;
   if (from.folder === "proto" && to.folder !== "proto") return `proto/ may not import ${path}`;
   return from.pure && !to.pure && !typeOnly

@@ -7,23 +7,30 @@ const HELP = `permissions prints the Deno flags that a role is started with, one
 
 usage: deno task permissions ROLE [--config PATH]
        deno task permissions bxctl [--config PATH] [--home PATH] [--admin-socket PATH] [--loop-socket PATH]
+                                   [--with-grants] [--grants DIR] [--out FILE]
 
   ROLE             brokerd (or broker), loopd (or loop), bxctl (or ctl)
   --config PATH    the role's configuration (default /etc/boxmaker/ROLE.toml, which may be missing)
+  --with-grants    of bxctl: for a command that reads the grants (why, grants test, replay and check)
+  --grants DIR     of bxctl: the same, for this directory of grants
+  --out FILE       of bxctl: for audit report, which reads the grants and writes this file
   --help           this text
 
 environment: BOXMAKER_HOME   the home where the configuration names none (default /var/lib/boxmaker)
 exit status: 0 printed, 1 the configuration cannot be used, 2 wrong usage`;
 
 /** What bxctl takes on its command line beside its configuration. */
-const PLACES = ["home", "admin-socket", "loop-socket"] as const;
+const PLACES = ["home", "admin-socket", "loop-socket", "grants", "out"] as const;
 
 function main(args: string[]): number {
   const path = { type: "string" } as const;
   const { values, positionals } = readArgs({
     args,
     allowPositionals: true,
-    options: { "config": path, "home": path, "admin-socket": path, "loop-socket": path },
+    options: {
+      ...{ "config": path, "home": path, "admin-socket": path, "loop-socket": path },
+      ...{ "grants": path, "out": path, "with-grants": { type: "boolean", default: false } },
+    },
   });
   const [name, ...more] = positionals;
   const role = name === undefined ? null : roleOf(name);
@@ -33,7 +40,13 @@ function main(args: string[]): number {
   }
   const foreign = role === "bxctl" ? undefined : PLACES.find((place) => values[place]);
   if (foreign !== undefined) throw new UsageError(`--${foreign} is for bxctl only`);
-  for (const flag of flagsFor(role, values, Deno.env.get("BOXMAKER_HOME"))) console.log(flag);
+  if (role !== "bxctl" && values["with-grants"]) {
+    throw new UsageError("--with-grants is for bxctl only");
+  }
+  const withGrants = values["with-grants"] || values.grants !== undefined ||
+    values.out !== undefined;
+  const flags = flagsFor(role, values, Deno.env.get("BOXMAKER_HOME"), { withGrants });
+  for (const flag of flags) console.log(flag);
   return 0;
 }
 

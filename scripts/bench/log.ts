@@ -1,4 +1,4 @@
-/** An audit log of any size, of real records in the order of real calls: half decisions, half results. */
+/** An audit log of any size, of real records in the order of real calls. */
 import { type AuditEvent, auditFileName, encodeRecord } from "../../proto/audit.ts";
 import { sha256, timestamp, ZERO_HASH } from "../../proto/ids.ts";
 import { utf8 } from "../../proto/text.ts";
@@ -10,8 +10,11 @@ const STEP_MS = 7;
 const BUFFER_BYTES = 1024 * 1024;
 const NEWLINE = 0x0a;
 
-/** The events of one call that has run. `seq`: of its decision. */
-function eventsOf(seq: number): AuditEvent[] {
+/** The events of one call. `seq`: of its decision. */
+export type EventsOf = (seq: number) => AuditEvent[];
+
+/** Of a call that has run: half decisions, half results. */
+function ran(seq: number): AuditEvent[] {
   const session = `chat-17961213${seq % 97}-2d1418e9`;
   const call = `call${seq}`;
   const path = `/srv/notes/2026/project-${seq % 1000}/a file with a longer name ${seq}.md`;
@@ -32,6 +35,16 @@ function eventsOf(seq: number): AuditEvent[] {
       taint_after: "private",
     },
   ];
+}
+
+/** Of a call that no grant covered: a decision and nothing else. */
+export function denied(seq: number): AuditEvent[] {
+  return [{
+    ...{ type: "decision", session: "s1", call: `c${seq}`, tool: "read_file" },
+    arguments: `{"path":"/srv/notes/${seq}/a.md"}`,
+    ...{ outcome: { outcome: "denied", reason: "no_grant" }, grant: null, grant_sha256: null },
+    ...{ taint: "private", untrusted: false },
+  }];
 }
 
 /** Collects small pieces, and writes them when there are many. */
@@ -68,7 +81,11 @@ class Writer implements Disposable {
  * Writes a whole log into `directory`, which is made: one file a day, with `files[n]` records on day `n`.
  * Returns the paths of its files.
  */
-export function writeLog(directory: string, files: readonly number[]): string[] {
+export function writeLog(
+  directory: string,
+  files: readonly number[],
+  eventsOf: EventsOf = ran,
+): string[] {
   Deno.mkdirSync(directory, { mode: 0o700 });
   let seq = 0;
   let prev = ZERO_HASH;

@@ -6,6 +6,7 @@ import { BenchHome, type Figure, startAndRest } from "./figures.ts";
 import { containers } from "./containers.ts";
 import { decideAlone, manyGrants } from "./grants.ts";
 import { LogHome } from "./log_home.ts";
+import { replayOfLog } from "./replay.ts";
 import { memoryOfCalls, shortest, startEmpty, startFull } from "./starts.ts";
 import { verifyMemory, verifyTime } from "./verify.ts";
 
@@ -20,6 +21,8 @@ export interface Sizes {
   readonly hostile: number;
   /** Records of the log that is verified and started with. */
   readonly records: number;
+  /** Calls of the log that is replayed. */
+  readonly replayed: number;
   /** Calls after which brokerd's memory is looked at. */
   readonly memoryCalls: number;
   /** Chunks of a chat. */
@@ -30,12 +33,12 @@ export interface Sizes {
 
 export const USUAL: Sizes = {
   ...{ calls: 1500, starts: 20, long: 5, hostile: 10 },
-  ...{ records: 1_000_000, memoryCalls: 100_000, chunks: 250, rust: true },
+  ...{ records: 1_000_000, replayed: 100_000, memoryCalls: 100_000, chunks: 250, rust: true },
 };
 /** For CI: small enough for a minute, large enough to tell a factor of two. */
 export const QUICK: Sizes = {
   ...{ calls: 100, starts: 4, long: 3, hostile: 1 },
-  ...{ records: 50_000, memoryCalls: 3000, chunks: 40, rust: false },
+  ...{ records: 50_000, replayed: 20_000, memoryCalls: 3000, chunks: 40, rust: false },
 };
 
 /** The logs that several rows read; each is made once, when it is first asked for. */
@@ -77,6 +80,9 @@ export const GROUPS: Readonly<Record<string, Readonly<Record<string, Measure>>>>
       verifyTime(logs.of(records), logs.of(0), long, rust),
     "verify-memory": ({ records, long }, logs) =>
       verifyMemory(logs.of(records), logs.of(Math.ceil(records / 10)), long),
+  },
+  replay: {
+    replay: ({ replayed, long }) => replayOfLog(replayed, long),
   },
   start: {
     "start-full": ({ starts, records }, logs) => startFull(logs.of(records), logs.of(0), starts),

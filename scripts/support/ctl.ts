@@ -2,7 +2,7 @@
 import { TurnEvent } from "../../proto/messages.ts";
 import { Failure } from "./cli.ts";
 import { linesOf } from "./lines.ts";
-import { flagsFor, mainOf, type Places, PROJECT } from "./roles.ts";
+import { ctlFlagsOf, flagsFor, mainOf, type Places, PROJECT } from "./roles.ts";
 
 type Streams = Pick<Deno.CommandOptions, "stdin" | "stdout" | "stderr" | "signal">;
 
@@ -20,10 +20,11 @@ export function ctlCommand(
 ): Deno.Command {
   const { home } = places;
   const named = Object.entries(places).map(([name, path]) => `--${name}=${path}`);
+  const line = [...args, ...named];
   return new Deno.Command(Deno.execPath(), {
     args: [
-      ...["run", "--quiet", ...flagsFor("bxctl", places, home)],
-      ...[mainOf("bxctl"), ...args, ...named],
+      ...["run", "--quiet", ...ctlFlagsOf(line, home) ?? flagsFor("bxctl", places, home)],
+      ...[mainOf("bxctl"), ...line],
     ],
     cwd: PROJECT,
     env: { DENO_NO_UPDATE_CHECK: "1", BOXMAKER_HOME: home },

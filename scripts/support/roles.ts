@@ -4,6 +4,7 @@
  */
 import { fileURLToPath } from "node:url";
 import { denoPath, lockOf as brokerLockOf, readBrokerConfig } from "../../broker/config.ts";
+import { readCommandLine, readsGrants } from "../../ctl/args.ts";
 import { type CtlOverrides, lockOf as ctlLockOf, readCtlConfig } from "../../ctl/config.ts";
 import { lockOf as loopLockOf, readLoopConfig } from "../../loop/config.ts";
 import { denoFlags, type Role } from "../../proto/locks.ts";
@@ -33,15 +34,22 @@ export function mainOf(role: Role): string {
 /** Where a role is told to look; the daemons take `config` only. */
 export type Places = CtlOverrides;
 
+export interface FlagOptions {
+  /** The program that brokerd may start for the egress proxy; null for none. */
+  readonly deno?: string | null;
+  /** For a command of bxctl that reads the grants. */
+  readonly withGrants?: boolean;
+}
+
 /**
  * The Deno flags of `role`, worked out from the configuration that the role itself would read. `home` is
- * `BOXMAKER_HOME`; `deno`: the program that brokerd may start for the egress proxy. Throws `ConfigError`.
+ * `BOXMAKER_HOME`. Throws `ConfigError`.
  */
 export function flagsFor(
   role: Role,
   places: Places,
   home: string | undefined,
-  deno: string | null = denoPath(),
+  { deno = denoPath(), withGrants = false }: FlagOptions = {},
 ): string[] {
   switch (role) {
     case "brokerd":
@@ -49,8 +57,19 @@ export function flagsFor(
     case "loopd":
       return denoFlags(loopLockOf(readLoopConfig(places.config ?? null, home)));
     case "bxctl":
-      return denoFlags(ctlLockOf(readCtlConfig(places, home)));
+      return denoFlags(ctlLockOf(readCtlConfig(places, home, withGrants)));
     default:
       return assertNever(role);
   }
+}
+
+/**
+ * The flags for bxctl with `args`, or null where they ask for nothing but words. Each command has its own:
+ * most may not read the grants, and one alone writes a file. Throws `ConfigError`.
+ */
+export function ctlFlagsOf(args: readonly string[], home: string | undefined): string[] | null {
+  const invocation = readCommandLine(args);
+  if (invocation.kind !== "run") return null;
+  const { command, places } = invocation;
+  return flagsFor("bxctl", places, home, { withGrants: readsGrants(command.name) });
 }

@@ -6,6 +6,7 @@ import { checkGrants } from "../../ctl/grants_check.ts";
 import { Failed } from "../../ctl/notices.ts";
 import { refuse } from "../../ctl/refuse.ts";
 import { CtlHome, Recorder } from "../support/ctl.ts";
+import { type GrantFields, grantFile } from "../support/grants.ts";
 import { FakeBroker, pending } from "../support/daemons.ts";
 
 /** A fake brokerd, and how to ask it. */
@@ -14,6 +15,11 @@ class Bench implements Disposable {
   readonly broker = new FakeBroker(this.#home.layout.adminSocket);
   readonly admin = new Admin(this.#home.layout.adminSocket);
   readonly io = new Recorder();
+  readonly grants = this.#home.layout.grants;
+
+  constructor() {
+    Deno.mkdirSync(this.grants);
+  }
 
   [Symbol.dispose](): void {
     this.broker[Symbol.dispose]();
@@ -159,7 +165,7 @@ Deno.test("other errors of brokerd are told in words, with their runbook entry",
 Deno.test("grants check prints each problem where it is, and fails", async () => {
   using bench = new Bench();
   const { broker, admin, io } = bench;
-  assert.equal(await checkGrants(admin, io, false), 0);
+  assert.equal(await checkGrants(admin, bench.grants, io, false), 0);
   assert.equal(io.out, "grants: ok\n");
   assert.equal(io.err, "");
   io.out = "";
@@ -167,17 +173,50 @@ Deno.test("grants check prints each problem where it is, and fails", async () =>
     { file: "notes.toml", line: 3, problem: "unknown key max_tain" },
     { file: "\x1b.toml", line: null, problem: "bad stem\u202e" },
   ];
-  assert.equal(await checkGrants(admin, io, false), 1);
+  assert.equal(await checkGrants(admin, bench.grants, io, false), 1);
   assert.equal(
     io.out,
     "notes.toml:3: unknown key max_tain\n\\u001b.toml: bad stem\\u202e\n",
   );
   assert.match(io.err, /see docs\/runbook\.md#grants-invalid\n$/);
   io.out = "";
-  assert.equal(await checkGrants(admin, io, true), 1);
-  assert.deepEqual(JSON.parse(io.out), { problems: broker.problems });
+  assert.equal(await checkGrants(admin, bench.grants, io, true), 1);
+  assert.deepEqual(JSON.parse(io.out), { problems: broker.problems, warnings: [] });
   broker.problems = [];
   io.out = "";
-  assert.equal(await checkGrants(admin, io, true), 0);
-  assert.deepEqual(JSON.parse(io.out), { problems: [] });
+  assert.equal(await checkGrants(admin, bench.grants, io, true), 0);
+  assert.deepEqual(JSON.parse(io.out), { problems: [], warnings: [] });
+});
+
+Deno.test("grants check warns of what is valid and may surprise, with 0", async () => {
+  using bench = new Bench();
+  const { broker, admin, io, grants } = bench;
+  const write = (name: string, fields: GrantFields) =>
+    Deno.writeTextFileSync(`${grants}/${name}`, grantFile(fields));
+  write("all.toml", { constraints: { paths: ["/"] } });
+  write("\x1b.toml.off", {});
+  write("web.toml", { tool: "http_fetch", constraints: { hosts: ["*.co.uk"] } });
+  assert.equal(await checkGrants(admin, grants, io, false), 0);
+  const warnings = [
+    { file: "all.toml", line: 6, warning: "its path / covers every file" },
+    { file: "web.toml", line: 6, warning: "*.co.uk covers names that anybody can get" },
+  ];
+  const lines = warnings.map(({ file, line, warning }) => `${file}:${line}: warning: ${warning}\n`);
+  assert.equal(io.out, `grants: ok\n${lines.join("")}`);
+  assert.equal(io.err, "");
+  io.out = "";
+  assert.equal(await checkGrants(admin, grants, io, true), 0);
+  assert.deepEqual(JSON.parse(io.out), { problems: [], warnings });
+
+  // What brokerd finds wrong counts, whether or not the files can be used here.
+  Deno.writeTextFileSync(`${grants}/bad.toml`, "x = \x1b\n");
+  broker.problems = [{ file: "bad.toml", line: 1, problem: "not valid TOML" }];
+  io.out = "";
+  assert.equal(await checkGrants(admin, grants, io, true), 1);
+  assert.deepEqual(JSON.parse(io.out), { problems: broker.problems, warnings: null });
+  assert.match(
+    io.err,
+    /^bxctl: no warnings: the grants in .* could not be used: bad\.toml:1: not valid TOML/,
+  );
+  assert.match(io.err, /^[\x20-\x7e\n]+$/);
 });

@@ -1,14 +1,25 @@
 import assert from "node:assert/strict";
-import { COMMANDS, readCommandLine } from "../../ctl/args.ts";
+import { type CommandName, COMMANDS, readCommandLine, readsGrants } from "../../ctl/args.ts";
 
 const pure = { permissions: "none" } as const;
+const names = Object.keys(COMMANDS) as CommandName[];
 const HASH = "0123456789abcdef".repeat(4);
 const nowhere = {
   config: undefined,
   home: undefined,
   "admin-socket": undefined,
   "loop-socket": undefined,
+  grants: undefined,
+  out: undefined,
 };
+/** What a command needs beside its operand, as words. */
+const NEEDED: Readonly<Record<string, string>> = {
+  "grants test": " --tool shell --arguments {}",
+  "grants replay": " --grants /g",
+  "audit report": " --out=/r.html",
+};
+
+const ALL = { session: null, tool: null, outcome: null, since: null };
 
 /** A command line as one would type it; `'…'` for a word with spaces. */
 const words = (line: string) =>
@@ -26,8 +37,34 @@ Deno.test("every command is read with its values", pure, () => {
     "refuse 41": { name: "refuse", approval: 41, reason: null },
     "refuse --reason 'not now' 41": { name: "refuse", approval: 41, reason: "not now" },
     "refuse 41 --reason=": { name: "refuse", approval: 41, reason: "" },
+    "why 41": { name: "why", seq: 41 },
     "grants check": { name: "grants check" },
+    [`grants test --tool read_file --arguments '{"path":"/a b"}'`]: {
+      ...{ name: "grants test", tool: "read_file", arguments: '{"path":"/a b"}' },
+      ...{ session: null, taint: null },
+    },
+    "grants test --tool= --arguments=-1 --session s-1": {
+      ...{ name: "grants test", tool: "", arguments: "-1", session: "s-1", taint: null },
+    },
+    "grants test --tool x --arguments y --taint secret": {
+      ...{ name: "grants test", tool: "x", arguments: "y", session: null, taint: "secret" },
+    },
     "audit verify": { name: "audit verify", expect: null },
+    "audit log": { name: "audit log", filter: ALL, follow: false },
+    "audit log --session s1 --tool 'a b' --outcome no_grant --since 2026-12-01 --follow": {
+      name: "audit log",
+      filter: {
+        ...{ session: "s1", tool: "a b", outcome: "no_grant" },
+        since: "2026-12-01T00:00:00.000Z",
+      },
+      follow: true,
+    },
+    "audit log --since 2026-12-01T10:00:00.123Z": {
+      name: "audit log",
+      filter: { ...ALL, since: "2026-12-01T10:00:00.123Z" },
+      follow: false,
+    },
+    "audit show 0": { name: "audit show", seq: 0 },
     [`audit verify --expect 7:${HASH}`]: { name: "audit verify", expect: { seq: 7, hash: HASH } },
     [`audit verify --expect=0:${HASH}`]: { name: "audit verify", expect: { seq: 0, hash: HASH } },
   };
@@ -36,6 +73,35 @@ Deno.test("every command is read with its values", pure, () => {
     assert.deepEqual(read, { kind: "run", command, json: false, places: nowhere }, line);
   }
 });
+
+Deno.test(
+  "the commands that read grants take a directory of them, and only those read any",
+  pure,
+  () => {
+    const since = { "2026-12-01": "2026-12-01T00:00:00.000Z", "2026-12-01T09:30:00.000Z": null };
+    for (const [given, meant] of Object.entries(since)) {
+      const read = readCommandLine(["grants", "replay", "--grants", "/g", "--since", given]);
+      const command = { name: "grants replay", since: meant ?? given };
+      assert.deepEqual(read, {
+        ...{ kind: "run", command, json: false, places: { ...nowhere, grants: "/g" } },
+      });
+    }
+    const named = names.filter((name) => {
+      const operand = COMMANDS[name].operand === null ? "" : " 1";
+      const line = `${name}${operand}${NEEDED[name] ?? ""}`;
+      const given = line.includes("--grants") ? line : `${line} --grants /g`;
+      return readCommandLine(words(given)).kind === "run";
+    });
+    assert.deepEqual(named, ["why", "grants test", "grants replay", "audit report"]);
+    assert.deepEqual(names.filter(readsGrants), [
+      "why",
+      "grants check",
+      "grants test",
+      "grants replay",
+      "audit report",
+    ]);
+  },
+);
 
 Deno.test("every command takes the common options, before or after its words", pure, () => {
   const places = {
@@ -46,15 +112,38 @@ Deno.test("every command takes the common options, before or after its words", p
   };
   const common = "--json --config /c.toml --home=/h --admin-socket /a.sock --loop-socket=/l.sock";
   for (const [name, { operand: needed }] of Object.entries(COMMANDS)) {
-    const operand = needed === null ? "" : " 1";
+    const operand = (needed === null ? "" : " 1") + (NEEDED[name] ?? "");
     for (const line of [`${name}${operand} ${common}`, `${common} ${name}${operand}`]) {
       const read = readCommandLine(words(line));
       assert.equal(read.kind, "run", line);
       assert.ok(read.kind === "run" && read.json && read.command.name === name, line);
-      assert.deepEqual(read.places, places, line);
+      const grants = name === "grants replay" ? "/g" : undefined;
+      const out = name === "audit report" ? "/r.html" : undefined;
+      assert.deepEqual(read.places, { ...places, grants, out }, line);
     }
   }
 });
+
+Deno.test(
+  "a report names its file and, where it is another one, the grants directory",
+  pure,
+  () => {
+    const cases: Record<string, object> = {
+      "audit report --out /r.html": { since: null, grants: undefined, out: "/r.html" },
+      "audit report --since 2026-12-01 --grants=/g --out=/r/s t.html": {
+        ...{ since: "2026-12-01T00:00:00.000Z", grants: "/g", out: "/r/s t.html" },
+      },
+    };
+    for (const [line, { since, ...places }] of Object.entries<{ since?: unknown }>(cases)) {
+      assert.deepEqual(readCommandLine(line.split(/ (?!t)/)), {
+        kind: "run",
+        command: { name: "audit report", since },
+        json: false,
+        places: { ...nowhere, ...places },
+      });
+    }
+  },
+);
 
 Deno.test("help and the version are asked for with any command or with none", pure, () => {
   assert.deepEqual(readCommandLine([]), { kind: "nothing" });
@@ -76,6 +165,40 @@ Deno.test("a wrong command line is told with what is wrong and what helps", pure
     "--json": ["no command is given", "see bxctl --help"],
     "grants": ["unknown command grants", "did you mean bxctl grants check?"],
     "audit check": ["unknown command audit check", "did you mean bxctl audit verify?"],
+    "audit show": ["bxctl audit show needs the SEQ of a record", "see bxctl audit show --help"],
+    "audit show 1.5": ["1.5 is not the SEQ of a record", "see bxctl audit show --help"],
+    "audit log --session S": [
+      "--session: S is not 1 to 64 of a-z, 0-9 and -",
+      "see bxctl audit log --help",
+    ],
+    "audit log --outcome gone": [
+      "--outcome: gone is none of result, failed, denied, pending, unfinished, no_grant, " +
+      "grant_expired, taint_too_high, denied_by_grant, approval_refused, approval_expired, " +
+      "grants_invalid, audit_unavailable, invalid_arguments, state_unreadable",
+      "see bxctl audit log --help",
+    ],
+    "audit log --since 2026-02-30": [
+      "--since: 2026-02-30 is not YYYY-MM-DD or YYYY-MM-DDTHH:MM:SS.mmmZ",
+      "see bxctl audit log --help",
+    ],
+    "audit log --since yesterday": [
+      "--since: yesterday is not YYYY-MM-DD or YYYY-MM-DDTHH:MM:SS.mmmZ",
+      "see bxctl audit log --help",
+    ],
+    "audit log --out /r.html": ["bxctl audit log takes no --out", "see bxctl audit log --help"],
+    "audit report": ["bxctl audit report needs --out FILE", "see bxctl audit report --help"],
+    "audit report --out r.html": [
+      "--out: r.html is not an absolute path",
+      "see bxctl audit report --help",
+    ],
+    "audit report --out /r,/etc.html": [
+      "--out: /r,/etc.html has a comma in it, which Deno's permission flags cannot express",
+      "see bxctl audit report --help",
+    ],
+    "audit report --out /g/x.toml": [
+      "--out: /g/x.toml does not end in .html",
+      "see bxctl audit report --help",
+    ],
     "--frobnicate chat": ["unknown option --frobnicate", "see bxctl --help"],
     "chat -x": ["unknown option -x", "see bxctl --help"],
     "approve -5": ["unknown option -5", "see bxctl --help"],
@@ -86,6 +209,34 @@ Deno.test("a wrong command line is told with what is wrong and what helps", pure
       "see bxctl approvals --help",
     ],
     "approve 41 42": ["bxctl approve takes no further argument 42", "see bxctl approve --help"],
+    "why x": ["x is not the SEQ of a record", "see bxctl why --help"],
+    "why": ["bxctl why needs the SEQ of a record", "see bxctl why --help"],
+    "why 1 --taint public": ["bxctl why takes no --taint", "see bxctl why --help"],
+    "grants check --grants /g": [
+      "bxctl grants check takes no --grants",
+      "see bxctl grants check --help",
+    ],
+    "grants test --tool shell": [
+      "bxctl grants test needs --arguments JSON",
+      "see bxctl grants test --help",
+    ],
+    "grants test --tool x --arguments y --taint top": [
+      "--taint: top is not one of public, private, secret",
+      "see bxctl grants test --help",
+    ],
+    "grants test --tool x --arguments y --taint public --session s": [
+      "--taint and --session: one of them says what the taint is",
+      "see bxctl grants test --help",
+    ],
+    "grants replay": ["bxctl grants replay needs --grants DIR", "see bxctl grants replay --help"],
+    "grants replay --grants g": [
+      "--grants: g is not an absolute path",
+      "see bxctl grants replay --help",
+    ],
+    "grants replay --grants /g --since 2026-02-30": [
+      "--since: 2026-02-30 is not YYYY-MM-DD or YYYY-MM-DDTHH:MM:SS.mmmZ",
+      "see bxctl grants replay --help",
+    ],
     "approve": ["bxctl approve needs the ID of an approval", "see bxctl approve --help"],
     "approvals show": [
       "bxctl approvals show needs the ID of an approval",

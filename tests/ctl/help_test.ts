@@ -1,5 +1,11 @@
 import assert from "node:assert/strict";
-import { type CommandName, COMMANDS, OPTIONS, readCommandLine } from "../../ctl/args.ts";
+import {
+  type CommandName,
+  COMMANDS,
+  type CommandSpec,
+  OPTIONS,
+  readCommandLine,
+} from "../../ctl/args.ts";
 import { helpText } from "../../ctl/help.ts";
 
 const pure = { permissions: "none" } as const;
@@ -14,7 +20,7 @@ usage: bxctl refuse ID [--reason TEXT] [OPTIONS]
 
 options:
   --reason TEXT        why, for the audit log only; at most 1 KiB
-  --json               print JSON: one document, for chat one event a line
+  --json               print JSON: one document; one a line for the events of chat and for calls
   --home PATH          Boxmaker's home (default BOXMAKER_HOME, then /var/lib/boxmaker)
   --config PATH        the configuration (default /etc/boxmaker/bxctl.toml)
   --admin-socket PATH  brokerd's socket for its owner
@@ -25,6 +31,24 @@ exit status: 0 done, 1 refused or failed, 2 wrong usage
 `,
   );
 });
+
+Deno.test("the usage names what a command cannot do without", pure, () => {
+  const usage = "\nusage: bxctl audit report --out FILE [--since DATE] [--grants DIR] [OPTIONS]\n";
+  assert.ok(helpText("audit report").includes(usage));
+  assert.ok(helpText("audit show").includes("\nusage: bxctl audit show SEQ [OPTIONS]\n"));
+});
+
+Deno.test(
+  "a long usage goes on in a second line, and what must be given has no brackets",
+  pure,
+  () => {
+    assert.equal(
+      helpText("grants test").split("\n\n")[1],
+      `usage: bxctl grants test --tool TOOL --arguments JSON [--session ID] [--taint CLASS] [--grants DIR]
+    [OPTIONS]`,
+    );
+  },
+);
 
 Deno.test("the help names every command and every option, within 100 columns", pure, () => {
   const all = [null, ...names].map(helpText).join("");
@@ -38,6 +62,13 @@ Deno.test("every option that the help of a command names is taken by that comman
     ID: "s1",
     TEXT: "text",
     PATH: "/path",
+    JSON: "{}",
+    TOOL: "shell",
+    CLASS: "private",
+    OUTCOME: "denied",
+    DATE: "2026-12-01",
+    FILE: "/page.html",
+    DIR: "/grants",
     "SEQ:HASH": `1:${"0".repeat(64)}`,
   };
   for (const name of names) {
@@ -47,7 +78,11 @@ Deno.test("every option that the help of a command names is taken by that comman
       if (option === "help") continue;
       const operand = COMMANDS[name].operand === null ? [] : ["1"];
       const flag = value === undefined ? `--${option}` : `--${option}=${values[value]}`;
-      assert.equal(readCommandLine([...name.split(" "), ...operand, flag]).kind, "run", flag);
+      const { needed = [] }: CommandSpec = COMMANDS[name];
+      const others = needed.filter((one) => one !== option)
+        .map((one) => `--${one}=${values[OPTIONS[one].value ?? ""]}`);
+      const line = [...name.split(" "), ...operand, ...others, flag];
+      assert.equal(readCommandLine(line).kind, "run", line.join(" "));
     }
   }
 });

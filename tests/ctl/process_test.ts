@@ -4,6 +4,8 @@ import { helpText } from "../../ctl/help.ts";
 import { DENO_VERSION } from "../../proto/io/start.ts";
 import { forEach, within } from "../support/broker.ts";
 import { CtlHome, flagsFor, runCtl, type RunOptions, startCtl } from "../support/ctl.ts";
+import { decided, DecidedHome } from "../support/decided_log.ts";
+import { denied } from "../../proto/decisions.ts";
 import { FakeBroker, pending } from "../support/daemons.ts";
 
 interface Case extends RunOptions {
@@ -173,6 +175,90 @@ Deno.test("bxctl that may do more than its row refuses to run, and less is told"
       flags: only("--allow-read", `${adminSocket},${loopSocket},/etc/boxmaker/bxctl.toml`),
       code: 1,
       stderr: /^bxctl: started without leave to read .*\/audit/,
+    },
+  });
+});
+
+Deno.test("a command that reads the grants may, and no other one", async () => {
+  using home = new DecidedHome({ a: { mode: "deny", constraints: { paths: ["/n"] } } });
+  using _broker = new FakeBroker(home.layout.adminSocket);
+  home.log.add(decided(denied("denied_by_grant"), null));
+  home.write();
+  const others = home.grantsAt(`${home.root}/others`, { b: { constraints: { paths: ["/n"] } } });
+  const usual = flagsFor(home.layout.home);
+  const why = ["why", "0"];
+  const grantsCheck = ["grants", "check"];
+  const replay = ["grants", "replay", "--grants", others];
+  const call = ["--tool", "read_file", "--arguments", '{"path":"/n"}'];
+  const test = ["grants", "test", ...call];
+  const wide = (what: string) =>
+    `bxctl: this process may read ${what}, which it must not\n` +
+    "bxctl: see docs/runbook.md#permissions-too-wide\n";
+  const { grants } = home.layout;
+  const missing = (directory: string) =>
+    `bxctl: started without leave to read the grants in ${directory}\n` +
+    "bxctl: start bxctl with the flags that `deno task permissions bxctl --with-grants` prints\n";
+  const elsewhere = flagsFor(home.layout.home, replay);
+  await check(home.layout.home, {
+    "why": { args: why, code: 0, stdout: /\n {2}a\.toml:2: decides: mode deny, / },
+    "why, without": { args: why, flags: usual, code: 1, stderr: missing(grants) },
+    "grants test": { args: test, code: 0, stdout: /\ndenied \(denied_by_grant\): / },
+    "grants test, without": { args: test, flags: usual, code: 1, stderr: missing(grants) },
+    "grants test elsewhere": {
+      args: [...test, "--grants", others],
+      code: 0,
+      stdout: /\nallowed: grant b lets it run\n/,
+    },
+    "grants replay": {
+      args: replay,
+      code: 0,
+      stdout: /\ngrant b: 1\n {2}0 .* denied \(denied_by_grant\) -> allowed by b\n/,
+    },
+    "grants replay, without": { args: replay, flags: usual, code: 1, stderr: missing(others) },
+    "grants check": { args: grantsCheck, code: 0, stdout: "grants: ok\n" },
+    "grants check, without": {
+      args: grantsCheck,
+      flags: usual,
+      code: 0,
+      stdout: "grants: ok\n",
+      stderr: /^bxctl: no warnings: the grants in .* could not be used: started without leave /,
+    },
+    "another command with the usual flags": {
+      args: ["approvals"],
+      code: 0,
+      stdout: "no approvals are pending\n",
+    },
+    "another command with the grants": {
+      args: ["approvals"],
+      flags: flagsFor(home.layout.home, why),
+      code: 1,
+      stderr: wide(grants),
+    },
+    "the verifier with the grants": {
+      args: ["audit", "verify"],
+      flags: flagsFor(home.layout.home, why),
+      code: 1,
+      stderr: wide(grants),
+    },
+    "a replay that could read the grants in force too": {
+      args: replay,
+      flags: elsewhere.map((flag) => flag.replace("--allow-read=", `--allow-read=${grants},`)),
+      code: 1,
+      stderr: wide(grants),
+    },
+    "the home as grants": {
+      args: [...test, "--grants", home.layout.home],
+      flags: usual,
+      code: 1,
+      stderr: `bxctl: grants: ${home.layout.home} is not a directory of grants alone\n` +
+        "bxctl: see docs/runbook.md#config-invalid\n",
+    },
+    "another role's place as grants": {
+      args: [...test, "--grants", `${home.layout.loop}//sessions`],
+      flags: usual,
+      code: 1,
+      stderr: `bxctl: grants: ${home.layout.loop}//sessions is not a directory of grants alone\n` +
+        "bxctl: see docs/runbook.md#config-invalid\n",
     },
   });
 });

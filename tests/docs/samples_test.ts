@@ -18,6 +18,7 @@ Deno.test("the sample configurations are read, and fit each other", () => {
   assert.equal(loop.brokerSocket, broker.brokerSocket);
   assert.equal(ctl.adminSocket, broker.adminSocket);
   assert.equal(ctl.loopSocket, loop.loopSocket);
+  assert.equal(ctl.grants, broker.grants);
   for (const { layout } of [broker, loop, ctl]) assert.deepEqual(layout, broker.layout);
 });
 

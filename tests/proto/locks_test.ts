@@ -21,7 +21,13 @@ const LOOP = loopLock({
   configFile: "/e/loopd.toml",
   llama: "127.0.0.1:8080",
 });
-const CTL = ctlLock({ ...HOME, layout: HOME, configFile: "/e/bxctl.toml" });
+const CTL_PLACES = { ...HOME, layout: HOME, configFile: "/e/bxctl.toml" };
+const CTL = ctlLock({ ...CTL_PLACES, grantsToRead: null, pageToWrite: null });
+const CTL_WITH_GRANTS = ctlLock({
+  ...CTL_PLACES,
+  grantsToRead: HOME.grants,
+  pageToWrite: null,
+});
 const LOCKS = { brokerd: BROKER, loopd: LOOP, bxctl: CTL };
 
 const ALWAYS = ["--no-prompt", "--cached-only", "--deny-import", "--frozen"];
@@ -70,6 +76,37 @@ Deno.test("configured places stand in the flags", { permissions: "none" }, () =>
   assert.equal(denoFlags(broker).at(-1), "--allow-run=/usr/bin/podman,/opt/deno");
   assert.deepEqual(broker.read, ["/c", "/g", "/h/broker", "/h/audit", "/s/b", "/s/a"]);
   assert.deepEqual(broker.net, ["unix:/s/b/b.sock", "unix:/s/a/a.sock"]);
+});
+
+Deno.test("bxctl reads the grants and writes a page for a report, and then alone", {
+  permissions: "none",
+}, () => {
+  const places = { grantsToRead: HOME.grants, pageToWrite: "/r/page.html" };
+  const report = ctlLock({ ...CTL_PLACES, ...places });
+  assert.deepEqual(report, {
+    ...CTL_WITH_GRANTS,
+    write: [...CTL.write, "/r/page.html"],
+  });
+  const elsewhere = ctlLock({ ...CTL_PLACES, ...places, grantsToRead: "/g" });
+  assert.deepEqual(elsewhere.read.filter((path) => !CTL.read.includes(path)), ["/g"]);
+  // It may not do more than that, such as write beside the page.
+  const asked = forbidden(elsewhere, HOME).map(describe);
+  assert.ok(asked.includes("write /r") && asked.includes("read /h/grants"));
+  assert.ok(!asked.includes("write /r/page.html"));
+});
+
+Deno.test("a command of bxctl that reads the grants reads them beside the rest, and no more", {
+  permissions: "none",
+}, () => {
+  const { read, ...rest } = CTL_WITH_GRANTS;
+  const { read: usual, ...usually } = CTL;
+  assert.deepEqual(rest, usually);
+  assert.deepEqual(read.filter((path) => path !== "/h/grants"), usual);
+  assert.deepEqual(read.filter((path) => !usual.includes(path)), ["/h/grants"]);
+  const asked = (lock: Lock) => forbidden(lock, HOME).map(describe);
+  const left = asked(CTL_WITH_GRANTS);
+  assert.deepEqual(asked(CTL).filter((one) => !left.includes(one)), ["read /h/grants"]);
+  assert.ok(left.includes("write /h/grants"));
 });
 
 Deno.test("loopd without a broker has no broker socket in its row", { permissions: "none" }, () => {

@@ -34,6 +34,22 @@ Deno.test("the flags come from the places that the arguments name", () => {
     flagsOfRun("bxctl", ["chat", "--config", ctl, "--say=--home=/x", "--loop-socket=/srv/l"], home),
     flagsFor("bxctl", { "config": ctl, "loop-socket": "/srv/l" }, home),
   );
+  // Of bxctl's commands those that read grants have them in their flags, and no other.
+  const test = ["grants", "test", "--tool=shell", "--arguments={}"];
+  assert.deepEqual(
+    flagsOfRun("bxctl", test, home),
+    flagsFor("bxctl", {}, home, { withGrants: true }),
+  );
+  assert.deepEqual(
+    flagsOfRun("bxctl", [...test, "--grants=/srv/g"], home),
+    flagsFor("bxctl", { grants: "/srv/g" }, home, { withGrants: true }),
+  );
+  assert.ok(flagsFor("bxctl", {}, home, { withGrants: true }).join().includes(`,${home}/grants,`));
+  assert.deepEqual(
+    flagsOfRun("bxctl", ["audit", "report", "--out=/srv/page.html"], home),
+    flagsFor("bxctl", { out: "/srv/page.html" }, home, { withGrants: true }),
+  );
+  assert.ok(!flagsOfRun("bxctl", ["approvals"], home).join().includes("grants"));
   assert.deepEqual(flagsOfRun("brokerd", ["serve"], home), flagsFor("brokerd", {}, home));
 });
 

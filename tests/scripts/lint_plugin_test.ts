@@ -29,6 +29,26 @@ const CASES: Readonly<Record<string, Case>> = {
     "imports: loop/ may not import broker/policy.ts",
     ["broker/state.ts", 'import type { Decision } from "./policy.ts";'],
   ],
+  "ctl imports of broker the decision, and nothing else": [
+    ["ctl/why.ts", 'import { readState } from "../broker/state.ts";'],
+    "imports: ctl/ may not import broker/state.ts",
+    ["ctl/why.ts", 'import { explain } from "../broker/explain.ts";'],
+  ],
+  "not even what reads the grants for it": [
+    ["ctl/grants_files.ts", 'import { grantReader } from "../broker/grants.ts";'],
+    "imports: ctl/ may not import broker/grants.ts",
+    ["ctl/grants_files.ts", 'import { readGrant } from "../broker/grant_rules.ts";'],
+  ],
+  "loop does not import the decision that ctl may": [
+    ["loop/turn.ts", 'import { explain } from "../broker/explain.ts";'],
+    "imports: loop/ may not import broker/explain.ts",
+    ["ctl/why.ts", 'import { explain } from "../broker/explain.ts";'],
+  ],
+  "proto neither": [
+    ["proto/io/client.ts", 'import { explain } from "../../broker/explain.ts";'],
+    "imports: proto/ may not import broker/explain.ts",
+    ["ctl/why.ts", 'import { explain } from "../broker/explain.ts";'],
+  ],
   "ctl does not import loop": [
     ["ctl/chat.ts", 'export * from "../loop/turn.ts";'],
     "imports: ctl/ may not import loop/turn.ts",

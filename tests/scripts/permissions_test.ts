@@ -59,6 +59,23 @@ Deno.test("BOXMAKER_HOME counts where the configuration names no home, and for b
     await print("bxctl", "--admin-socket=/srv/a.sock", "--loop-socket", "/srv/l.sock"),
     flagsFor("bxctl", places, "/srv/home"),
   );
+  const report = await print("bxctl", "--out=/srv/page.html", "--grants=/srv/g");
+  assert.deepEqual(
+    report,
+    flagsFor("bxctl", { out: "/srv/page.html", grants: "/srv/g" }, "/srv/home", {
+      withGrants: true,
+    }),
+  );
+  assert.match(report.join("\n"), /read=\S*,\/srv\/g,\S*\n--allow-write=\S*,\/srv\/page\.html\n/);
+});
+
+Deno.test("for a command of bxctl that reads the grants, its flags have them", async () => {
+  const env = { BOXMAKER_HOME: "/srv/home" };
+  const print = async (...args: string[]) =>
+    (await runScript("permissions.ts", ["bxctl", ...args], { env })).stdout;
+  assert.match(await print("--with-grants"), /^--allow-read=.*,\/srv\/home\/grants,/m);
+  assert.match(await print("--grants", "/srv/g"), /^--allow-read=.*,\/srv\/g,/m);
+  assert.doesNotMatch(await print(), /grants/);
 });
 
 Deno.test("what the flags cannot express, or what is no configuration, goes to stderr, with 1", async () => {
@@ -91,6 +108,9 @@ Deno.test("wrong usage goes to stderr, with 2; --help to stdout, with 0", async 
       ["toString"],
       ["brokerd", "loopd"],
       ["brokerd", "--home", "/a"],
+      ["brokerd", "--grants", "/a"],
+      ["brokerd", "--with-grants"],
+      ["brokerd", "--out", "/a.html"],
       ["brokerd", "--colour"],
       ["brokerd", "--config"],
     ]

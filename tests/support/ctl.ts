@@ -1,4 +1,5 @@
 /** bxctl as a process under its own flags, on pipes or on a terminal, and its commands in this process. */
+import { readCommandLine, readsGrants } from "../../ctl/args.ts";
 import { lockOf, readCtlConfig } from "../../ctl/config.ts";
 import type { Io } from "../../ctl/io.ts";
 import { type Layout, layout } from "../../proto/layout.ts";
@@ -35,12 +36,20 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** The flags of bxctl's row for the home `home`. */
-export function flagsFor(home: string): string[] {
-  return denoFlags(lockOf(readCtlConfig({ home }, undefined)));
+/** The flags of bxctl's row for the home `home`, and for the command of `args`. */
+export function flagsFor(home: string, args: readonly string[] = []): string[] {
+  const read = readCommandLine(args);
+  if (read.kind !== "run") return denoFlags(lockOf(readCtlConfig({ home }, undefined)));
+  const { command, places: { grants, out } } = read;
+  const config = readCtlConfig({ home, grants, out }, undefined, readsGrants(command.name));
+  return denoFlags(lockOf(config));
 }
 
-function commandLine(home: string, args: readonly string[], flags = flagsFor(home)): string[] {
+function commandLine(
+  home: string,
+  args: readonly string[],
+  flags = flagsFor(home, args),
+): string[] {
   return ["run", "--quiet", ...flags, new URL("ctl/main.ts", PROJECT).pathname, ...args];
 }
 
@@ -51,7 +60,7 @@ export function startCtl(
   { flags, env = {} }: RunOptions = {},
 ): Deno.ChildProcess {
   return new Deno.Command(Deno.execPath(), {
-    args: commandLine(home, args, flags === undefined ? flagsFor(home) : [...flags]),
+    args: commandLine(home, args, flags === undefined ? undefined : [...flags]),
     cwd: PROJECT,
     env: { BOXMAKER_HOME: home, NO_COLOR: "", TERM: "xterm", ...env },
     stdin: "piped",

@@ -1,0 +1,55 @@
+/** `bxctl audit log`: the calls of the log, a line each. Needs no daemon. */
+import { pause } from "../proto/io/pace.ts";
+import {
+  type Call,
+  CallBook,
+  type CallFilter,
+  callJson,
+  callLine,
+  matches,
+} from "./audit_calls.ts";
+import { verifyLog } from "./audit_files.ts";
+import { LogReader } from "./audit_reader.ts";
+import { answerJson, type Io, type Status } from "./io.ts";
+import { notices } from "./notices.ts";
+
+/** How often a log that is followed is looked at, in milliseconds. */
+const LOOK_MS = 250;
+/** After so many records a stop is listened for. */
+const RECORDS_AT_ONCE = 1000;
+
+/**
+ * Prints the calls of the log in `directory` that `filter` means, in the order in which they ended; those
+ * that have not ended come last. With `stop` it goes on with what is written until that comes.
+ */
+export async function listCalls(
+  directory: string,
+  filter: CallFilter,
+  io: Io,
+  json: boolean,
+  stop: AbortSignal | null,
+): Promise<Status> {
+  const { failure } = verifyLog(directory, null);
+  if (failure !== null) io.tell(...notices.shownBroken(failure));
+  using reader = new LogReader(directory);
+  const book = new CallBook();
+  const print = (call: Call) => {
+    if (!matches(call, filter)) return;
+    if (json) answerJson(io, callJson(call));
+    else io.answer(`${callLine(call)}\n`);
+  };
+  let records = 0;
+  while (true) {
+    for (const record of reader.more()) {
+      book.take(record).forEach(print);
+      records += 1;
+      if (stop === null || records % RECORDS_AT_ONCE !== 0) continue;
+      await pause(0);
+      if (stop.aborted) break;
+    }
+    if (stop === null || stop.aborted) break;
+    await pause(LOOK_MS);
+  }
+  book.open().forEach(print);
+  return failure === null ? 0 : 1;
+}

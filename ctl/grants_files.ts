@@ -1,0 +1,73 @@
+/**
+ * The grant files as bxctl reads them for the commands that explain (architecture, "What each process may
+ * touch"): with brokerd's rules, once, and for the owner to look at. What decides is what brokerd reads.
+ */
+import {
+  type GrantSet,
+  grantSetOf,
+  type LoadedGrant,
+  MAX_GRANT_BYTES,
+  readGrant,
+} from "../broker/grant_rules.ts";
+import type { LineOf } from "../broker/explain.ts";
+import { readRegularFile } from "../proto/io/regular_file.ts";
+import type { GrantProblem } from "../proto/messages.ts";
+import { fromUtf8 } from "../proto/text.ts";
+import { lineOfKey } from "../proto/toml.ts";
+import { placed } from "./explained.ts";
+import { Failed, grantsUnusable, messageOf, notAllowedGrants } from "./notices.ts";
+
+/** All grants of a directory, with the lines of their files. */
+export interface GrantFiles {
+  readonly set: GrantSet;
+  readonly lineOf: LineOf;
+}
+
+/**
+ * Reads the grants in `directory`, each file once. What cannot be read is a problem of the set. Throws
+ * `Failed` where this process lacks the permission to read it.
+ */
+export function readGrantFiles(directory: string): GrantFiles {
+  const texts = new Map<string, string>();
+  const load = (file: string): LoadedGrant | GrantProblem[] => {
+    const invalid = (problem: string) => [{ file, line: null, problem }];
+    try {
+      const bytes = readRegularFile(`${directory}/${file}`, MAX_GRANT_BYTES);
+      if (bytes === null) return invalid("is not a regular file");
+      const loaded = readGrant(file, bytes);
+      if (!Array.isArray(loaded)) texts.set(loaded.id, fromUtf8(bytes) ?? "");
+      return loaded;
+    } catch (error) {
+      if (error instanceof Deno.errors.NotCapable) throw notAllowedGrants(directory);
+      return invalid(`cannot be read: ${messageOf(error)}`);
+    }
+  };
+  const lineOf: LineOf = ({ id }, key) => lineOfKey(texts.get(id) ?? "", key);
+  let names: string[];
+  try {
+    names = [...Deno.readDirSync(directory)].map(({ name }) => name).sort();
+  } catch (error) {
+    if (error instanceof Deno.errors.NotCapable) throw notAllowedGrants(directory);
+    const problem = `the grants directory cannot be read: ${messageOf(error)}`;
+    return { set: { ok: false, problems: [{ file: directory, line: null, problem }] }, lineOf };
+  }
+  return { set: grantSetOf(names, load), lineOf };
+}
+
+/** Valid grants; or why there are none to be used, in words for their owner. */
+export type UsableGrants =
+  | { readonly grants: readonly LoadedGrant[]; readonly lineOf: LineOf }
+  | { readonly problem: string };
+
+/** The grants in `directory`, for a command that goes on without them where they cannot be read or used. */
+export function usableGrants(directory: string): UsableGrants {
+  try {
+    const { set, lineOf } = readGrantFiles(directory);
+    if (set.ok) return { grants: set.grants, lineOf };
+    const [first] = set.problems.map(({ file, line, problem }) => placed(file, line, problem));
+    return { problem: grantsUnusable(directory, first ?? "") };
+  } catch (error) {
+    if (!(error instanceof Failed)) throw error;
+    return { problem: grantsUnusable(directory, error.lines.join("; ")) };
+  }
+}
