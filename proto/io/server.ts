@@ -26,7 +26,7 @@ const MAX_WAITING = 128;
  * None of them is closed for another one sooner than this many milliseconds after it was accepted: a request
  * that comes right behind its connection is read, whatever the number of those that send nothing.
  */
-const GRACE_MS = 10;
+const GRACE_MS = 50;
 /** So many connections are accepted before what came on them is looked at. */
 const ACCEPTS_IN_A_ROW = 32;
 /** Bytes of answers of one socket that may wait for their clients to read them. */
