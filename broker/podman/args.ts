@@ -75,8 +75,7 @@ const isInside = (path: string, place: string) =>
 
 /** Why `path` cannot be mounted at itself, or null. Podman reads a mount as comma-separated fields. */
 export function mountProblem(path: string): string | null {
-  // deno-lint-ignore no-control-regex
-  if (/[,"\x00-\x1f\x7f]/.test(path)) {
+  if (/[,"\p{Cc}]/u.test(path)) {
     return "has a comma, a quotation mark or a control character in it, which Podman cannot take";
   }
   const taken = TAKEN.find((place) => isInside(path, place) || isInside(place, path));

@@ -1,7 +1,8 @@
 /**
  * What a container's output and end mean (specification 7: `Unavailable` and `Failed`). The tool in the image
- * prints one byte before anything that a call can influence runs; without it, nothing has run. What a command
- * or a page says goes into JSON strings, so it cannot pass for what is said about it. Pure.
+ * prints one byte before anything that a call can influence runs; without it nothing has run, unless Podman
+ * lost it (`mayHaveRun`). What a command or a page says goes into JSON strings, so it cannot pass for what is
+ * said about it. Pure.
  */
 import { display } from "../../proto/escape.ts";
 import { assertNever, fromUtf8 } from "../../proto/text.ts";

@@ -171,6 +171,8 @@ export class PodmanRuntime implements Runtime {
     // The proxy starts beside the container. Where it does not, there is nothing to wait for.
     let proxyFailed = false;
     egress?.child.ready.then(() => this.#notices.egressWorks(), (error) => {
+      // Where the container is gone first, the proxy was ended with it.
+      if (!this.#running.has(container)) return;
       proxyFailed = true;
       this.#notices.egressUnavailable(error);
       container.end("stopped");

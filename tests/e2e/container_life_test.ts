@@ -67,10 +67,10 @@ class LifeWorld implements Disposable {
     Deno.writeTextFileSync(`${this.directory}/${name}`, "");
   }
 
-  /** The calls that have begun, in order. */
+  /** The calls that have begun, in order. A line that is not whole yet counts for nothing: a shell makes the file first. */
   get began(): string[] {
     try {
-      return Deno.readTextFileSync(`${this.directory}/began`).trim().split("\n");
+      return Deno.readTextFileSync(`${this.directory}/began`).split("\n").slice(0, -1);
     } catch (error) {
       if (!(error instanceof Deno.errors.NotFound)) throw error;
       return [];
@@ -278,6 +278,21 @@ toolTest("a podman that is not there, or is none, is named, and the calls fail",
     await broker.stop();
   }
 });
+
+toolTest(
+  "a container that is gone before its proxy is ready is no fault of the proxy",
+  async () => {
+    using home = await toolHome({ runner: { podman: "/bin/true" } });
+    const hosts = '[constraints]\nhosts = ["page.example"]\n';
+    home.grant("fetch", `tool = "http_fetch"\nmode = "auto"\n${hosts}`);
+    await using broker = await startBroker(home);
+    const answer = await callTool(home, "http_fetch", { url: "https://page.example/" });
+    assert.equal(answer.status, "failed");
+    await broker.stop();
+    assert(broker.stderr.includes("see docs/runbook.md#runner-unavailable"), broker.stderr);
+    assert.equal(broker.stderr.includes("egress"), false, broker.stderr);
+  },
+);
 
 toolTest("a tool that fails has run, so the session's class rises", async () => {
   using world = await LifeWorld.make({ runner: { timeout_ms: 5000 } });
