@@ -14,6 +14,7 @@ const TOOLS = [
     "passt",
     "slirp4netns",
     "mmdebstrap",
+    "chromium",
   ],
 ];
 
