@@ -11,7 +11,7 @@ import { DATA_CLASSES } from "./tools.ts";
 /** Longer lines are rare, and too much for a regular expression that goes on by single characters. */
 const MAX_CHARACTERS = 16 * 1024;
 
-// A string as JSON.stringify writes it. Its decoder has let no lone surrogate in.
+// A string as JSON.stringify writes it, where there is no lone surrogate.
 const STRING = String
   .raw`"((?:[^"\\\x00-\x1f]|\\(?:["\\bfnrt]|u00(?:0[0-7bef]|1[0-9a-f])))*)"`;
 const NUMBER = String.raw`(0|[1-9]\d{0,15})`;
@@ -99,7 +99,7 @@ function isRealDay(date: string): boolean {
 
 /** The record of a line, or null where the full reading has to judge it. */
 export function scanRecord(line: string): AuditRecord | null {
-  if (line.length > MAX_CHARACTERS) return null;
+  if (line.length > MAX_CHARACTERS || !line.isWellFormed()) return null;
   const type = line.indexOf('"type":"');
   switch (line[type + '"type":"'.length]) {
     case "d":

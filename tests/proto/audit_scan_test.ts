@@ -101,6 +101,17 @@ Deno.test(
   },
 );
 
+Deno.test("half of a character is left to the full reading", PURE, () => {
+  for (const line of fc.sample(usual, { seed: 1, numRuns: 30 })) {
+    for (const half of ["\ud83d", "\ude00"]) {
+      for (let at = 0; at <= line.length; at += 1) {
+        const changed = line.slice(0, at) + half + line.slice(at);
+        if (!changed.isWellFormed()) assert.equal(scanRecord(changed), null, changed);
+      }
+    }
+  }
+});
+
 Deno.test("a wrong form of a record is taken at no place", PURE, () => {
   for (const line of fc.sample(usual, { seed: 1, numRuns: 30 })) {
     const taken = badForms(line).filter(({ json }) => compared(json));
