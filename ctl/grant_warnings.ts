@@ -1,9 +1,9 @@
 /**
  * What is valid in a set of grants and may still surprise their owner. Nothing here changes a decision.
- * Whether a path exists is not looked at: neither bxctl nor brokerd may read the owner's files. Pure.
+ * Pure.
  */
 import type { LineOf } from "../broker/explain.ts";
-import type { LoadedGrant } from "../broker/grant_rules.ts";
+import { type LoadedGrant, quote } from "../broker/grant_rules.ts";
 import { hostMatches } from "../broker/hosts.ts";
 import { isInside } from "../broker/paths.ts";
 import { goesBefore } from "../broker/policy.ts";
@@ -33,11 +33,15 @@ const HOSTING = [
   ...["pages.dev", "trycloudflare.com", "vercel.app", "web.app", "workers.dev"],
 ];
 
-/** The warnings of valid `grants`, by file; `now` in milliseconds since 1970. */
+/**
+ * The warnings of valid `grants`, by file; `now` in milliseconds since 1970. `isMissing`: whether it is known
+ * that nothing is at a path.
+ */
 export function grantWarnings(
   grants: readonly LoadedGrant[],
   now: number,
   lineOf: LineOf,
+  isMissing: (path: string) => boolean,
 ): GrantWarning[] {
   return grants.flatMap((grant) => {
     const at = (key: readonly string[], warning: string | null): GrantWarning[] =>
@@ -48,6 +52,9 @@ export function grantWarnings(
       ...at(["max_taint"], denyBelow(grant)),
       ...at(["expires"], ending(grant, now)),
       ...at(["constraints", "paths"], paths.includes("/") ? "its path / covers every file" : null),
+      ...paths.filter(isMissing).flatMap((path) =>
+        at(["constraints", "paths"], `its path ${quote(path)} does not exist`)
+      ),
       ...hosts.filter(isPublic).flatMap((host) =>
         at(["constraints", "hosts"], `${host} covers names that anybody can get`)
       ),

@@ -2,7 +2,7 @@
 import type { Admin } from "./admin.ts";
 import { placed } from "./explained.ts";
 import { type GrantWarning, grantWarnings } from "./grant_warnings.ts";
-import { usableGrants } from "./grants_files.ts";
+import { isMissing, usableGrants } from "./grants_files.ts";
 import { answerJson, type Io, type Status } from "./io.ts";
 import { notices } from "./notices.ts";
 
@@ -38,7 +38,15 @@ export async function checkGrants(
 /** Null where the grants cannot be read here, or are invalid: brokerd's answer says how. */
 function warningsIn(directory: string, io: Io): GrantWarning[] | null {
   const found = usableGrants(directory);
-  if (!("problem" in found)) return grantWarnings(found.grants, io.now(), found.lineOf);
+  if (!("problem" in found)) {
+    return grantWarnings(found.grants, io.now(), found.lineOf, isSeenMissing);
+  }
   io.tell(...notices.notWarned(found.problem));
   return null;
+}
+
+/** Whether this process was given leave to see that nothing is at `path`. */
+function isSeenMissing(path: string): boolean {
+  const { state } = Deno.permissions.querySync({ name: "read", path });
+  return state === "granted" && isMissing(path);
 }

@@ -10,8 +10,10 @@ import {
   readGrant,
 } from "../broker/grant_rules.ts";
 import type { LineOf } from "../broker/explain.ts";
+import { isInside } from "../broker/paths.ts";
 import { readRegularFile } from "../proto/io/regular_file.ts";
 import type { GrantProblem } from "../proto/messages.ts";
+import { unlockablePath } from "../proto/locks.ts";
 import { fromUtf8 } from "../proto/text.ts";
 import { lineOfKey } from "../proto/toml.ts";
 import { placed } from "./explained.ts";
@@ -70,4 +72,27 @@ export function usableGrants(directory: string): UsableGrants {
     if (!(error instanceof Failed)) throw error;
     return { problem: grantsUnusable(directory, error.lines.join("; ")) };
   }
+}
+
+/** Whether nothing is at `path`, as far as this process may know: what cannot be looked at may be there. */
+export function isMissing(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return false;
+  } catch (error) {
+    return error instanceof Deno.errors.NotFound;
+  }
+}
+
+/**
+ * The paths outside of `home` that the grants in `directory` name and that are missing. For the launcher:
+ * leave to read these gives `grants check` nothing to read, and lets it see that they are missing.
+ */
+export function missingPaths(directory: string, home: string): string[] {
+  const found = usableGrants(directory);
+  if ("problem" in found) return [];
+  const paths = new Set(found.grants.flatMap(({ constraints }) => constraints.paths));
+  return [...paths].filter((path) =>
+    unlockablePath(path) === null && !isInside(home, path) && isMissing(path)
+  );
 }

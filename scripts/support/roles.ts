@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { denoPath, lockOf as brokerLockOf, readBrokerConfig } from "../../broker/config.ts";
 import { readCommandLine, readsGrants } from "../../ctl/args.ts";
 import { type CtlOverrides, lockOf as ctlLockOf, readCtlConfig } from "../../ctl/config.ts";
+import { missingPaths } from "../../ctl/grants_files.ts";
 import { lockOf as loopLockOf, readLoopConfig } from "../../loop/config.ts";
 import { denoFlags, type Role } from "../../proto/locks.ts";
 import { assertNever } from "../../proto/text.ts";
@@ -65,11 +66,17 @@ export function flagsFor(
 
 /**
  * The flags for bxctl with `args`, or null where they ask for nothing but words. Each command has its own:
- * most may not read the grants, and one alone writes a file. Throws `ConfigError`.
+ * most may not read the grants, one alone writes a file, and `grants check` may see which of the grants'
+ * paths are missing. Throws `ConfigError`.
  */
 export function ctlFlagsOf(args: readonly string[], home: string | undefined): string[] | null {
   const invocation = readCommandLine(args);
   if (invocation.kind !== "run") return null;
   const { command, places } = invocation;
-  return flagsFor("bxctl", places, home, { withGrants: readsGrants(command.name) });
+  const config = readCtlConfig(places, home, readsGrants(command.name));
+  const lock = ctlLockOf(config);
+  const missing = command.name === "grants check"
+    ? missingPaths(config.grants, config.layout.home)
+    : [];
+  return denoFlags({ ...lock, read: [...lock.read, ...missing] });
 }

@@ -14,13 +14,16 @@ const RUNS = runs(3_000, 100_000);
 const pure = { permissions: "none" } as const;
 
 /** The warnings of files with these stems, as `file:line: warning`. */
-function warned(files: Readonly<Record<string, GrantFields>>): string[] {
+function warned(
+  files: Readonly<Record<string, GrantFields>>,
+  missing: readonly string[] = [],
+): string[] {
   const set = grantSet(files);
   assert.ok(set.ok, JSON.stringify(set));
   const texts = new Map(Object.entries(files).map(([id, fields]) => [id, grantFile(fields)]));
   const lineOf = ({ id }: { id: string }, key: readonly string[]) =>
     lineOfKey(texts.get(id) ?? "", key);
-  return grantWarnings(set.grants, NOW, lineOf)
+  return grantWarnings(set.grants, NOW, lineOf, (path) => missing.includes(path))
     .map(({ file, line, warning }) => `${file}:${line}: ${warning}`);
 }
 
@@ -147,7 +150,7 @@ Deno.test("a grant that is said never to decide decides no generated call", pure
     fc.property(aCase, (one) => {
       const situation = situationOf(one);
       if (!situation.grants.ok) return;
-      const never = grantWarnings(situation.grants.grants, NOW, () => null)
+      const never = grantWarnings(situation.grants.grants, NOW, () => null, () => false)
         .filter(({ warning }) => warning.startsWith("it never decides"))
         .map(({ file }) => file);
       const { covered } = decide(situation);
@@ -159,4 +162,13 @@ Deno.test("a grant that is said never to decide decides no generated call", pure
     { numRuns: RUNS },
   );
   assert.ok(decided > 500 && overridden > 500, `${decided} decided, ${overridden} overridden`);
+});
+
+Deno.test("each path that is missing is warned of, and no other", pure, () => {
+  const grants = { a: of("read_file", "/n", "/m"), b: of("write_file", "/n"), c: web("n.example") };
+  assert.deepEqual(warned(grants), []);
+  assert.deepEqual(warned(grants, ["/n", "/n/x"]), [
+    'a.toml:6: its path "/n" does not exist',
+    'b.toml:6: its path "/n" does not exist',
+  ]);
 });

@@ -1,4 +1,5 @@
 /** The program as its owner starts it: exit statuses, streams and locks. */
+import { ctlFlagsOf } from "../../scripts/support/roles.ts";
 import assert from "node:assert/strict";
 import { helpText } from "../../ctl/help.ts";
 import { DENO_VERSION } from "../../proto/io/start.ts";
@@ -216,6 +217,12 @@ Deno.test("a command that reads the grants may, and no other one", async () => {
     },
     "grants replay, without": { args: replay, flags: usual, code: 1, stderr: missing(others) },
     "grants check": { args: grantsCheck, code: 0, stdout: "grants: ok\n" },
+    "grants check, as the launcher starts it": {
+      args: grantsCheck,
+      flags: ctlFlagsOf(grantsCheck, home.layout.home) ?? [],
+      code: 0,
+      stdout: /^grants: ok\na\.toml:\d+: warning: its path "\/n" does not exist\n$/,
+    },
     "grants check, without": {
       args: grantsCheck,
       flags: usual,

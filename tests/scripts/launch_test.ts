@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { homeAt, prepareHome } from "../../scripts/support/home.ts";
 import { flagsOfRun } from "../../scripts/launch.ts";
 import { ALWAYS } from "../../proto/locks.ts";
+import { grantFile } from "../support/grants.ts";
 import { flagsFor } from "../../scripts/support/roles.ts";
 import {
   Followed,
@@ -51,6 +52,27 @@ Deno.test("the flags come from the places that the arguments name", () => {
   );
   assert.ok(!flagsOfRun("bxctl", ["approvals"], home).join().includes("grants"));
   assert.deepEqual(flagsOfRun("brokerd", ["serve"], home), flagsFor("brokerd", {}, home));
+});
+
+Deno.test("grants check sees which paths of the grants are missing, and gets nothing to read by it", () => {
+  using place = new TempDir();
+  const home = `${place.path}/home`;
+  Deno.mkdirSync(`${home}/grants`, { recursive: true });
+  Deno.mkdirSync(`${place.path}/there`);
+  const named = ["there", "gone", "home/loop/gone"].map((name) => `${place.path}/${name}`);
+  const grant = { tool: "read_file", constraints: { paths: named } };
+  place.write("home/grants/a.toml", grantFile(grant));
+  const usual = flagsFor("bxctl", {}, home, { withGrants: true });
+  const flags = flagsOfRun("bxctl", ["grants", "check"], home);
+  assert.deepEqual(
+    flags.map((flag) => flag.replace(`,${place.path}/gone`, "")),
+    usual,
+  );
+  assert.notDeepEqual(flags, usual);
+  assert.deepEqual(
+    flagsOfRun("bxctl", ["grants", "replay", `--grants=${home}/grants`], home),
+    usual,
+  );
 });
 
 Deno.test("what only prints words gets no permission at all", () => {
