@@ -2,6 +2,7 @@
 import { ConfigError } from "../proto/io/config_file.ts";
 import { DENO_VERSION, giveUpUnseen, tooWide } from "../proto/io/start.ts";
 import { assertNever } from "../proto/text.ts";
+import { VERSION } from "../proto/version.ts";
 import { Admin } from "./admin.ts";
 import { listApprovals, showApproval } from "./approvals.ts";
 import { approve } from "./approve.ts";
@@ -24,7 +25,6 @@ import { why } from "./why.ts";
 
 /** Signals that end a chat, with their numbers: the exit status is 128 more. */
 const SIGNALS = [["SIGHUP", 1], ["SIGINT", 2], ["SIGTERM", 15]] as const;
-const VERSION = "bxctl m3a";
 
 function environment(name: "BOXMAKER_HOME" | "NO_COLOR" | "TERM"): string | undefined {
   try {
@@ -130,7 +130,7 @@ async function main(args: readonly string[]): Promise<Status> {
       plain.answer(helpText(null));
       return 2;
     case "version":
-      plain.answer(`${VERSION} (deno ${Deno.version.deno})\n`);
+      plain.answer(`bxctl ${VERSION} (deno ${Deno.version.deno})\n`);
       return 0;
     case "usage":
       plain.tell(...notices.usage(invocation.problem, invocation.hint));

@@ -14,6 +14,7 @@ import {
   TempHome,
 } from "../support/broker.ts";
 import { recordsIn } from "../support/log.ts";
+import { messagesOf } from "../support/messages.ts";
 import { leaveSocket } from "../support/sockets.ts";
 
 /** Each kind with a body that is right for it. */
@@ -30,6 +31,9 @@ const BODIES_OF_KINDS: Readonly<Record<Kind, unknown>> = {
   ok: {},
   check_grants: {},
   grants_report: { problems: [] },
+  status: {},
+  broker_status: messagesOf("broker_status")[0]?.body,
+  loop_status: messagesOf("loop_status")[0]?.body,
   error: { code: "internal", message: "" },
 };
 
