@@ -17,11 +17,13 @@ function isHeld(question: Question): boolean {
 /**
  * Gives up for good what `lock` does not have. A permission for one program, library or fact of the system,
  * such as `--allow-run=sh`, does not show when the runtime is asked for the whole: `tooWide` cannot see it.
- * A role that runs one program keeps whatever it was given to run: the runtime gives up all of it or none.
+ * A role that runs one program keeps whatever it was given to run: the runtime gives up all of it or none. So
+ * does one that asks for a fact of the system.
  */
-export function giveUpUnseen({ run }: Lock): void {
-  const names = run.length === 0 ? ["run", "ffi", "sys"] as const : ["ffi", "sys"] as const;
-  for (const name of names) Deno.permissions.revokeSync({ name });
+export function giveUpUnseen({ run, sys = [] }: Lock): void {
+  Deno.permissions.revokeSync({ name: "ffi" });
+  if (run.length === 0) Deno.permissions.revokeSync({ name: "run" });
+  if (sys.length === 0) Deno.permissions.revokeSync({ name: "sys" });
 }
 
 /** What this process may do beyond `lock`, in words (contracts 1). Empty when it is locked. */
