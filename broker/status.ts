@@ -41,6 +41,7 @@ export async function brokerStatus(sources: StatusSources): Promise<Body<"broker
   const { pipeline, audit, podman, notices, lock, since } = sources;
   // The only thing to wait for, so it comes first: what follows is of one moment.
   const runner = podman === null ? NO_RUNNER : await podman.status();
+  const cut = (value: string | null) => value === null ? null : statusText(value);
   const waiting = pipeline.pending();
   const running = pipeline.running();
   return {
@@ -65,7 +66,12 @@ export async function brokerStatus(sources: StatusSources): Promise<Body<"broker
         tool: statusText(item.tool),
       })),
     },
-    runner,
+    runner: {
+      podman: cut(runner.podman),
+      oci_runtime: cut(runner.oci_runtime),
+      image: cut(runner.image),
+      image_state: runner.image_state,
+    },
   };
 }
 

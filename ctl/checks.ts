@@ -24,20 +24,21 @@ export function check(
   return { name, state, words, more };
 }
 
-/** What helps: a command, or several, and the entry of the runbook at `anchor`. */
-export function helps(anchor: string, ...commands: readonly string[]): string {
-  return [...commands, runbookOf(anchor)].join("; ");
+/** A name is shown up to here, in UTF-16 units: a daemon chose it. */
+const MAX_NAME = 80;
+
+/** An entry of the runbook, written out in each place, so that `check-runbook` finds it. */
+export type Entry = `docs/runbook.md#${string}`;
+
+/** What helps: commands, and an entry of the runbook. */
+export function helps(entry: Entry, ...commands: readonly string[]): string {
+  return [...commands, `see ${entry}`].join("; ");
 }
 
-/** Where the runbook is about `anchor`. */
-function runbookOf(anchor: string): string {
-  return `see docs/runbook.md#${anchor}`;
-}
-
-/** `lines` of a daemon; where none of them names an entry of the runbook, the one at `anchor` too. */
-export function withEntry(lines: readonly string[], anchor: string): string[] {
+/** `lines` of a daemon; where none of them names an entry of the runbook, `entry` too. */
+export function withEntry(lines: readonly string[], entry: Entry): string[] {
   const named = lines.some((line) => /see docs\/runbook\.md#[a-z-]+/.test(line));
-  return named ? [...lines] : [...lines, runbookOf(anchor)];
+  return named ? [...lines] : [...lines, `see ${entry}`];
 }
 
 /** Whether nothing is wrong. A warning, and what could not be looked at, are not. */
@@ -47,9 +48,10 @@ export function allRight(checks: readonly Check[]): boolean {
 
 /** The checks as the owner reads them, a line or more each, and a line that sums them up. */
 export function checkLines(checks: readonly Check[]): string[] {
-  const width = Math.max(...checks.map(({ name }) => display(name).length));
-  const lines = checks.flatMap(({ name, state, words, more }) => [
-    `${state.padEnd(7)}  ${display(name).padEnd(width)}  ${display(words)}`,
+  const names = checks.map(({ name }) => display(name).slice(0, MAX_NAME));
+  const width = Math.max(...names.map((name) => name.length));
+  const lines = checks.flatMap(({ state, words, more }, at) => [
+    `${state.padEnd(7)}  ${(names[at] ?? "").padEnd(width)}  ${display(words)}`,
     ...more.map((line) => `${" ".repeat(width + 11)}${display(line)}`),
   ]);
   const count = (wanted: CheckState) => checks.filter(({ state }) => state === wanted).length;

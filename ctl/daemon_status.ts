@@ -58,7 +58,7 @@ async function exchange(daemon: Daemon, path: string): Promise<StatusMessage> {
 /** A daemon that does not know the request is one of before there was a status. */
 function refusedStatus(daemon: Daemon, error: Body<"error">): Failed {
   if (error.code !== "bad_frame") return refused(daemon, error, null);
-  const entry = runbook(daemon === "brokerd" ? "broker-unavailable" : "loopd-unavailable");
+  const entry = daemon === "brokerd" ? runbook("broker-unavailable") : runbook("loopd-unavailable");
   return new Failed("older_daemon", [
     `${daemon} answers, and knows no status: it is older than this bxctl`,
     `start it again, so that both are of one version; ${entry}`,

@@ -114,17 +114,22 @@ function denoCheck({ machine, brokerd, loopd }: DoctorFacts, wanted: string): Ch
     return check("Deno", "ok", `${wanted}, of ${Object.keys(versions).join(", ")}`);
   }
   const found = wrong.map(([program, version]) => `${version} of ${program}`).join(", ");
-  return check("Deno", "wrong", `${wanted} is needed, and this is ${found}`, helps("deno-version"));
+  return check(
+    "Deno",
+    "wrong",
+    `${wanted} is needed, and this is ${found}`,
+    helps("docs/runbook.md#deno-version"),
+  );
 }
 
 function daemonLockCheck(name: string, asked: Asked<"brokerd"> | Asked<"loopd">): Check {
   if (asked.ok) return lockCheck(name, asked.status.lock);
   const [first = "it gave no answer", ...more] = asked.lines;
-  return check(name, "unknown", first, ...withEntry(more, "broker-unavailable"));
+  return check(name, "unknown", first, ...withEntry(more, "docs/runbook.md#broker-unavailable"));
 }
 
 function lockCheck(name: string, { too_wide: wide, missing }: LockReport): Check {
-  const help = helps("permissions-too-wide");
+  const help = helps("docs/runbook.md#permissions-too-wide");
   if (wide.length > 0) {
     const words = "it may do what it must not";
     return check(name, "wrong", words, ...wide.map((what) => `it may ${what}`), help);
@@ -156,11 +161,13 @@ const MASKS = {
 } as const satisfies Record<Rule, number>;
 
 function placeCheck({ name, path, rule, found }: Place, uid: number | null): Check {
-  const entry = name.endsWith(".sock") ? "socket-directory" : "home-too-open";
+  const entry = name.endsWith(".sock")
+    ? "docs/runbook.md#socket-directory"
+    : "docs/runbook.md#home-too-open";
   switch (found.state) {
     case "missing":
       return name === "grants"
-        ? check(name, "wrong", `${path} is not there`, helps("grants-invalid"))
+        ? check(name, "wrong", `${path} is not there`, helps("docs/runbook.md#grants-invalid"))
         : check(name, "ok", `${path} is not there: it is made when it is needed`);
     case "not_allowed":
       return check(
@@ -198,21 +205,26 @@ function pathLengthCheck(name: string, path: string, most: number): Check {
   const length = utf8Length(path);
   if (length <= most) return check(title, "ok", `${length} of ${most} bytes`);
   const words = `${path} has ${length} bytes, and a socket's path at most ${most}`;
-  return check(title, "wrong", words, helps("socket-directory", "use a shorter home or [sockets]"));
+  return check(
+    title,
+    "wrong",
+    words,
+    helps("docs/runbook.md#socket-directory", "use a shorter home or [sockets]"),
+  );
 }
 
 function clockCheck({ newest, now }: DoctorFacts): Check {
   const time = new Date(now);
   const year = time.getUTCFullYear();
   const shown = time.toISOString();
-  const help = helps("clock-wrong", "timedatectl");
+  const help = helps("docs/runbook.md#clock-wrong", "timedatectl");
   if (year < FIRST_YEAR || year > LAST_YEAR) return check("clock", "wrong", `it is ${shown}`, help);
   if (!newest.ok) {
     return check(
       "clock",
       "unknown",
       `it is ${shown}; the newest record cannot be read: ${newest.problem}`,
-      helps("audit-chain-broken", "bxctl audit verify"),
+      helps("docs/runbook.md#audit-chain-broken", "bxctl audit verify"),
     );
   }
   const { record } = newest;
@@ -232,7 +244,7 @@ function diskCheck({ disk }: Machine): Check {
   const { free, files } = disk;
   const words = `${Math.floor(free / MIB)} MiB free` +
     (files === null ? "" : `, and room for ${files} files`);
-  const help = helps("audit-unavailable", "make room");
+  const help = helps("docs/runbook.md#audit-unavailable", "make room");
   if (free < FEW_BYTES || (files !== null && files < FEW_FILES)) {
     return check(name, "wrong", `${words}: on a full disk every call is denied`, help);
   }
@@ -262,7 +274,7 @@ function runnerChecks({ machine, brokerd }: DoctorFacts): Check[] {
   ];
 }
 
-const RUNNER = "runner-unavailable";
+const RUNNER = "docs/runbook.md#runner-unavailable";
 
 function runtimeCheck(wanted: string | null, found: readonly string[]): Check {
   const name = "OCI runtime";

@@ -2,7 +2,7 @@
 import type { Body } from "../proto/messages.ts";
 import type { Trouble } from "../proto/status.ts";
 import { ago, expiry } from "./ago.ts";
-import { type Check, check, helps, withEntry } from "./checks.ts";
+import { type Check, check, type Entry, helps, withEntry } from "./checks.ts";
 import type { Asked } from "./daemon_status.ts";
 import { counted } from "./explained.ts";
 import type { Newest } from "./newest_record.ts";
@@ -36,11 +36,11 @@ export function statusChecks({ brokerd, loopd, newest, now }: StatusFacts): Chec
     broker === null ? notSaid("calls", "brokerd") : runningCheck(broker, now),
     broker === null ? notSaid("tools' image", "brokerd") : imageCheck(broker),
     ...(broker?.troubles ?? []).filter(({ about }) => !SHOWN_ELSEWHERE.includes(about))
-      .map((trouble) => troubleCheck(trouble, "wrong", "broker-unavailable")),
+      .map((trouble) => troubleCheck(trouble, "wrong", "docs/runbook.md#broker-unavailable")),
     ...(loop?.troubles ?? []).map((trouble) => {
       // It was so at the last call; whether it is now, the line of the tool broker says.
       const over = trouble.about === "broker" && loop?.broker === "listening";
-      return troubleCheck(trouble, over ? "warning" : "wrong", "loopd-unavailable");
+      return troubleCheck(trouble, over ? "warning" : "wrong", "docs/runbook.md#loopd-unavailable");
     }),
   ];
 }
@@ -58,7 +58,9 @@ function daemonCheck(
     const { version, deno, since } = asked.status;
     return check(name, "ok", `${version}, Deno ${deno}, since ${since} (${ago(since, now)})`);
   }
-  const entry = name === "brokerd" ? "broker-unavailable" : "loopd-unavailable";
+  const entry = name === "brokerd"
+    ? "docs/runbook.md#broker-unavailable"
+    : "docs/runbook.md#loopd-unavailable";
   const [first = "it gave no answer", ...more] = withEntry(asked.lines, entry);
   return check(name, "wrong", first, ...more);
 }
@@ -69,12 +71,17 @@ function modelCheck({ model: { url, state, problem } }: LoopStatus): Check {
     case "ok":
       return check("model server", "ok", words);
     case "loading":
-      return check("model server", "warning", words, helps("loopd-selftest-failed"));
+      return check(
+        "model server",
+        "warning",
+        words,
+        helps("docs/runbook.md#loopd-selftest-failed"),
+      );
     case "failed":
-      return check("model server", "wrong", words, helps("loopd-selftest-failed"));
+      return check("model server", "wrong", words, helps("docs/runbook.md#loopd-selftest-failed"));
     case "runs_tools": {
       const tools = `${url} runs tools itself: ${problem ?? ""}`;
-      return check("model server", "wrong", tools, helps("llama-runs-tools"));
+      return check("model server", "wrong", tools, helps("docs/runbook.md#llama-runs-tools"));
     }
   }
 }
@@ -88,14 +95,14 @@ function toolBrokerCheck({ broker }: LoopStatus): Check {
         "tool broker",
         "warning",
         "loopd.toml names none, so the model has no tools",
-        helps("broker-unavailable"),
+        helps("docs/runbook.md#broker-unavailable"),
       );
     case "unreachable":
       return check(
         "tool broker",
         "wrong",
         "nobody listens where loopd.toml says that brokerd is",
-        helps("broker-unavailable"),
+        helps("docs/runbook.md#broker-unavailable"),
       );
   }
 }
@@ -109,7 +116,7 @@ function grantsCheck({ grants: { count, problem_count: wrong, problems } }: Brok
     ...problems.map(({ file, line, problem }) =>
       `${file}:${line === null ? "" : `${line}:`} ${problem}`
     ),
-    helps("grants-invalid", "bxctl grants check"),
+    helps("docs/runbook.md#grants-invalid", "bxctl grants check"),
   );
 }
 
@@ -136,7 +143,7 @@ function auditCheck(broker: BrokerStatus | null, newest: Newest, now: number): C
         name,
         "warning",
         `${head}; the newest file is not as brokerd left it, and the next call will look into that`,
-        helps("audit-chain-broken", "bxctl audit verify"),
+        helps("docs/runbook.md#audit-chain-broken", "bxctl audit verify"),
       );
     case "latched":
     case "lost": {
@@ -145,7 +152,7 @@ function auditCheck(broker: BrokerStatus | null, newest: Newest, now: number): C
         name,
         "wrong",
         `every call is denied ${until}; ${head}`,
-        ...withEntry(said, "audit-unavailable"),
+        ...withEntry(said, "docs/runbook.md#audit-unavailable"),
         "bxctl audit verify says whether it is whole",
       );
     }
@@ -170,7 +177,7 @@ function waitingCheck({ waiting: { count, limit, items } }: BrokerStatus, now: n
       `${approval}  session ${session}  ${tool}  ${expiry(expires, now)}`
     ),
     ...left(count, items.length),
-    full ? helps("approvals-full", "bxctl approvals") : "bxctl approvals",
+    full ? helps("docs/runbook.md#approvals-full", "bxctl approvals") : "bxctl approvals",
   );
 }
 
@@ -198,24 +205,24 @@ function imageCheck({ runner, troubles }: BrokerStatus): Check {
   const image = runner.image ?? "";
   if (runner.image_state === "none") {
     const words = "no tool runs: brokerd.toml names no runner";
-    return check(name, "warning", words, helps("runner-off"));
+    return check(name, "warning", words, helps("docs/runbook.md#runner-off"));
   }
   if (runner.image_state === "missing") {
     const words = `${image} is not there, so no tool runs`;
-    return check(name, "wrong", words, helps("image-missing", "deno task image"));
+    return check(name, "wrong", words, helps("docs/runbook.md#image-missing", "deno task image"));
   }
   if (said.length > 0) {
     const words = `the runner does not work (image ${image})`;
-    return check(name, "wrong", words, ...withEntry(said, "runner-unavailable"));
+    return check(name, "wrong", words, ...withEntry(said, "docs/runbook.md#runner-unavailable"));
   }
   if (runner.image_state === "unknown") {
     const words = `podman does not say whether ${image} is there`;
-    return check(name, "wrong", words, helps("runner-unavailable"));
+    return check(name, "wrong", words, helps("docs/runbook.md#runner-unavailable"));
   }
   return check(name, "ok", image);
 }
 
-function troubleCheck({ about, lines }: Trouble, state: "wrong" | "warning", entry: string): Check {
+function troubleCheck({ about, lines }: Trouble, state: "wrong" | "warning", entry: Entry): Check {
   const [first = "", ...more] = withEntry(lines, entry);
   return check(about, state, first, ...more);
 }

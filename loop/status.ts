@@ -52,7 +52,8 @@ export class LoopStatuses {
   }
 
   async #model(): Promise<LoopStatus["model"]> {
-    const { model, url } = this.#sources;
+    const { model } = this.#sources;
+    const url = statusText(this.#sources.url);
     let loading = false;
     const tested = await selfTest(model, {
       loadingMs: 0,

@@ -12,45 +12,48 @@ export const MAX_ITEMS = 16;
 /** A text of a status is cut after so many UTF-16 units. */
 export const MAX_UNITS = 1000;
 
+/** Whoever sends more has not sent a status. */
+const short = text.max(MAX_UNITS + 1);
+
 /** A state that the daemon has told its operator of and that has not ended. */
 export const Trouble = z.strictObject({
   /** What it is about: `audit`, `runner`, `state s1`. */
-  about: text,
+  about: short,
   /** As the operator was told, without the program's name; one of them names the runbook's entry. */
-  lines: z.array(text),
+  lines: z.array(short).max(MAX_ITEMS + 1),
 });
 export type Trouble = z.infer<typeof Trouble>;
 
 /** How a process differs from its row of the permission table, in words; both empty where it does not. */
 export const LockReport = z.strictObject({
   /** What it may do beyond its row. */
-  too_wide: z.array(text),
+  too_wide: z.array(short).max(MAX_ITEMS + 1),
   /** What of its row it may not do. */
-  missing: z.array(text),
+  missing: z.array(short).max(MAX_ITEMS + 1),
 });
 export type LockReport = z.infer<typeof LockReport>;
 
 /** What both daemons say. */
 const common = {
-  version: text,
-  deno: text,
+  version: short,
+  deno: short,
   /** When it began to serve. */
   since: Timestamp,
   lock: LockReport,
-  troubles: z.array(Trouble),
+  troubles: z.array(Trouble).max(MAX_ITEMS + 1),
 };
 
 const WaitingItem = z.strictObject({
   approval: u64,
   session: SessionId,
-  tool: text,
+  tool: short,
   expires: Timestamp,
 });
 const RunningItem = z.strictObject({
   /** `seq` of the call's decision record. */
   decision: u64,
   session: SessionId,
-  tool: text,
+  tool: short,
   since: Timestamp,
 });
 export type RunningItem = z.infer<typeof RunningItem>;
@@ -73,23 +76,27 @@ export const BrokerStatus = z.strictObject({
     /** The valid grants; 0 where one file is invalid, since then none counts. */
     count: u64,
     problem_count: u64,
-    problems: z.array(GrantProblem),
+    problems: z.array(GrantProblem).max(MAX_ITEMS + 1),
   }),
   audit: z.strictObject({
     state: AuditState,
     /** The number of the next record; 0 for an empty log. */
     next_seq: u64,
     /** The newest file; null for none. */
-    file: text.nullable(),
+    file: short.nullable(),
   }),
-  waiting: z.strictObject({ count: u64, limit: u64, items: z.array(WaitingItem) }),
-  running: z.strictObject({ count: u64, items: z.array(RunningItem) }),
+  waiting: z.strictObject({
+    count: u64,
+    limit: u64,
+    items: z.array(WaitingItem).max(MAX_ITEMS + 1),
+  }),
+  running: z.strictObject({ count: u64, items: z.array(RunningItem).max(MAX_ITEMS + 1) }),
   runner: z.strictObject({
     /** The path of Podman; null where no tool runs. */
-    podman: text.nullable(),
+    podman: short.nullable(),
     /** Null for Podman's own choice. */
-    oci_runtime: text.nullable(),
-    image: text.nullable(),
+    oci_runtime: short.nullable(),
+    image: short.nullable(),
     image_state: ImageState,
   }),
 });
@@ -101,10 +108,10 @@ export const ModelState = z.enum(["ok", "loading", "failed", "runs_tools"]);
 export const LoopStatus = z.strictObject({
   ...common,
   model: z.strictObject({
-    url: text,
+    url: short,
     state: ModelState,
     /** Why it is not `ok`; null where it is. */
-    problem: text.nullable(),
+    problem: short.nullable(),
   }),
   /** Whether somebody listens on the tool broker's socket; `none`: no broker is configured. */
   broker: z.enum(["none", "listening", "unreachable"]),
