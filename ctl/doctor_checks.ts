@@ -258,7 +258,10 @@ function runnerChecks({ machine, brokerd }: DoctorFacts): Check[] {
   const { podman, oci_runtime: runtime } = runner;
   if (podman === null) return [check("runner", "ok", "none is configured: no tool runs")];
   const { system, uid } = machine;
-  const said = troubles.find(({ about }) => about === "runner")?.lines ?? [];
+  // That the image is missing says that Podman answers; bxctl status is about the image.
+  const said = runner.image_state === "missing"
+    ? []
+    : troubles.find(({ about }) => about === "runner")?.lines ?? [];
   const missing = !system.podman.includes(podman);
   return [
     said.length > 0

@@ -80,7 +80,7 @@ export class Daemons implements AsyncDisposable {
 }
 
 /** `text` in lines, with what differs from run to run replaced. */
-export function plain(text: string, { home }: TempHome, url = "-"): string[] {
+export function plain(text: string, { home }: TempHome, url: string): string[] {
   return text.replaceAll(home, "HOME").replaceAll(url, "URL")
     .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "TIME").replace(/\d{4}-\d\d-\d\d\.jsonl/g, "FILE")
     .replace(/\d+ (?:sec|min|hr)s? ago/g, "AGO").replace(/expires in \d+ \w+/g, "expires soon")
