@@ -44,7 +44,7 @@ Deno.test("every command is read with its values", pure, () => {
     "refuse --reason 'not now' 41": { name: "refuse", approval: 41, reason: "not now" },
     "refuse 41 --reason=": { name: "refuse", approval: 41, reason: "" },
     "status": { name: "status" },
-    "doctor --json": { name: "doctor" },
+    "doctor": { name: "doctor" },
     "why 41": { name: "why", seq: 41 },
     "grants check": { name: "grants check" },
     [`grants test --tool read_file --arguments '{"path":"/a b"}'`]: {
