@@ -3,14 +3,12 @@
  * has seen, and with nothing in it that the owner may not see. Pure.
  */
 import * as z from "zod";
+import { MAX_ITEMS, MAX_UNITS, statusText } from "./cut.ts";
 import { GrantProblem } from "./grants.ts";
 import { SessionId, Timestamp } from "./ids.ts";
 import { text, u64 } from "./text.ts";
 
-/** At most so many items of each list are sent; their number is sent beside them. */
-export const MAX_ITEMS = 16;
-/** A text of a status is cut after so many UTF-16 units. */
-export const MAX_UNITS = 1000;
+export { MAX_ITEMS, MAX_UNITS, statusText };
 
 /** Whoever sends more has not sent a status. */
 const short = text.max(MAX_UNITS + 1);
@@ -119,12 +117,6 @@ export const LoopStatus = z.strictObject({
   turns: u64,
 });
 export type LoopStatus = z.infer<typeof LoopStatus>;
-
-/** `value`, well-formed, cut where it is too long for a status. */
-export function statusText(value: string): string {
-  const whole = value.toWellFormed();
-  return whole.length <= MAX_UNITS ? whole : `${whole.slice(0, MAX_UNITS).toWellFormed()}…`;
-}
 
 /** What was said of each subject, as a status holds it. The last line stays: it says where help is. */
 export function troublesOf(said: Iterable<readonly [about: string, lines: string[]]>): Trouble[] {

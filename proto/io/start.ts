@@ -1,7 +1,8 @@
 /** What every role does before anything else: is this the right runtime, and is it locked? */
 import type { Layout } from "../layout.ts";
 import { runbook } from "./log.ts";
-import { type LockReport, MAX_ITEMS, statusText } from "../status.ts";
+import { MAX_ITEMS, statusText } from "../cut.ts";
+import type { LockReport } from "../status.ts";
 import { describe, forbidden, type Lock, type Question } from "../locks.ts";
 
 /** The only version of Deno whose locks were tested: older ones do not hold unix sockets to `--allow-net`. */
