@@ -5,7 +5,7 @@ import type { Body, Message } from "../proto/messages.ts";
 import { type Daemon, Failed, noAnswer, refused } from "./notices.ts";
 
 /**
- * How long a daemon may take, in milliseconds, with all that belongs to it. It waits itself some four seconds
+ * How long a daemon may take, in milliseconds, with all that belongs to it. It waits itself some six seconds
  * at most for others, as loopd for the model server.
  */
 const DEADLINE_MS = 10_000;

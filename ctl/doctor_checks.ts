@@ -10,7 +10,7 @@ import type { Newest } from "./newest_record.ts";
 export type Found =
   | {
     readonly state: "there";
-    readonly kind: "directory" | "socket" | "file" | "other";
+    readonly kind: "directory" | "socket" | "file" | "link" | "other";
     /** The permission bits. */
     readonly mode: number;
     readonly uid: number | null;
@@ -184,6 +184,10 @@ function placeCheck({ name, path, rule, found }: Place, uid: number | null): Che
   const { mode, kind } = found;
   const shown = mode.toString(8).padStart(4, "0");
   const wanted = rule.slice(rule.indexOf(" ") + 1);
+  if (kind === "link") {
+    const words = `${path} is a link, and what it leads to was not looked at`;
+    return check(name, "warning", words, helps(entry));
+  }
   if (kind !== wanted) return check(name, "wrong", `${path} is no ${wanted}`, helps(entry));
   if (uid !== null && found.uid !== uid) {
     const words = `${path} belongs to user ${found.uid}, and bxctl runs as user ${uid}`;

@@ -29,6 +29,8 @@ function foundAt(path: string): Found {
       ? "socket"
       : info.isFile
       ? "file"
+      : info.isSymlink
+      ? "link"
       : "other";
     return { state: "there", kind, mode: (info.mode ?? 0) & 0o7777, uid: info.uid };
   } catch (error) {

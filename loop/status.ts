@@ -12,7 +12,7 @@ import type { ModelServer } from "./llama.ts";
 import { type SelfTest, selfTest } from "./selftest.ts";
 
 /** How long each of two answers of the model server, and the tool broker's socket, may take, in milliseconds. */
-const ANSWER_MS = 2000;
+const ANSWER_MS = 3000;
 
 export interface StatusSources {
   readonly model: ModelServer;

@@ -134,6 +134,11 @@ Deno.test("what is missing or something else than it should be is said", async (
   const [there, found] = await lineOf("grants");
   assert.match(found ?? "", /^ok .*\/grants, mode 0700$/);
   assert.equal(there, 0);
+  // The home may lie elsewhere: that is no fault, and is said.
+  Deno.symlinkSync("/elsewhere", home.layout.loop);
+  const [link, loop] = await lineOf("loopd's own");
+  assert.match(loop ?? "", /^warning .*\/loop is a link, and what it leads to was not looked at$/);
+  assert.equal(link, 0);
   Deno.writeTextFileSync(home.layout.broker, "");
   const [code, broker] = await lineOf("brokerd's own");
   assert.match(broker ?? "", /^wrong .*\/broker is no directory$/);

@@ -161,7 +161,7 @@ Deno.test("a model server that is gone, or says nothing, is said by loopd", asyn
   assert.equal(silent.code, 1);
   assert.ok(
     silent.lines.includes(
-      "wrong    model server  URL: the model server did not answer GET /tools in 2000 ms",
+      "wrong    model server  URL: the model server did not answer GET /tools in 3000 ms",
     ),
     silent.lines.join("\n"),
   );
