@@ -2,6 +2,7 @@
 import { MAX_ANSWER_BYTES } from "../proto/frames.ts";
 import type { Exchange } from "../proto/io/server.ts";
 import type {
+  Body,
   ErrorCode,
   GrantProblem,
   Message,
@@ -11,12 +12,17 @@ import type {
 import { assertNever, utf8Length } from "../proto/text.ts";
 import type { Pipeline } from "./pipeline.ts";
 
-/** Answers `request`. */
+/** Answers `request`. `status` gives what brokerd says of itself. */
 export async function handleAdminRequest(
   pipeline: Pipeline,
+  status: () => Promise<Body<"broker_status">>,
   request: Message<RequestKind<"admin.sock">>,
   exchange: Exchange,
 ): Promise<void> {
+  if (request.kind === "status") {
+    await exchange.send({ kind: "broker_status", final: true, body: await status() });
+    return;
+  }
   for (const answer of answers(pipeline, request)) {
     if (!await exchange.send(answer)) return;
   }
@@ -24,7 +30,7 @@ export async function handleAdminRequest(
 
 function answers(
   pipeline: Pipeline,
-  request: Message<RequestKind<"admin.sock">>,
+  request: Message<Exclude<RequestKind<"admin.sock">, "status">>,
 ): Iterable<Message> {
   switch (request.kind) {
     case "approvals":

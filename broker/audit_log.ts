@@ -11,6 +11,7 @@ import {
 } from "../proto/audit.ts";
 import type { ChainFailure } from "../proto/chain.ts";
 import { sha256, timestamp } from "../proto/ids.ts";
+import type { AuditState } from "../proto/status.ts";
 import { readHead } from "./audit_files.ts";
 import { type Opened, openLog, type Position, sync, SyncFailed } from "./audit_startup.ts";
 import type { Files, OpenFile } from "./files.ts";
@@ -73,6 +74,13 @@ export class AuditLog {
   ready(): boolean {
     if (this.#mode === "latched") this.#reopen();
     return this.#mode === "open";
+  }
+
+  /** How the log stands and where the next record goes. Looks, and tries nothing. */
+  status(): { state: AuditState; next_seq: number; file: string | null } {
+    const disturbed = this.#mode === "open" && !this.#isUndisturbed();
+    const { nextSeq, newest } = this.#position;
+    return { state: disturbed ? "disturbed" : this.#mode, next_seq: nextSeq, file: newest };
   }
 
   /**

@@ -4,6 +4,9 @@ import { display } from "../proto/escape.ts";
 import { causes, runbook, SaidOnce, say } from "../proto/io/log.ts";
 import type { GrantProblem, SocketName, ToolRequest } from "../proto/messages.ts";
 
+/** Nothing tells when that is over: it is about one call, and the next may be about other grants. */
+const UNENDING = "mounts";
+
 export type Notices = ReturnType<typeof makeNotices>;
 
 /** `tell` writes lines to the operator; by default to stderr. */
@@ -17,6 +20,8 @@ export function makeNotices(
   const place = ({ file, line }: Location) => `${display(file)}:${line}`;
 
   return {
+    /** What the operator was told of and has not ended. */
+    troubles: () => said.all().filter(([subject]) => subject !== UNENDING),
     ready: (brokerSocket: string, adminSocket: string) =>
       tell(`ready, serving ${display(brokerSocket)} and ${display(adminSocket)}`),
     stopped: () => tell("stopped"),
@@ -98,11 +103,14 @@ export function makeNotices(
         `allowed calls cannot run: there is no image ${display(image)}`,
         runbook("image-missing"),
       ]),
+    imageThere: () => {
+      if (said.forget("runner")) tell("the image of the tools is there now");
+    },
     runnerWorks: () => {
       if (said.forget("runner")) tell("tools run again");
     },
     notMounted: (problem: string) =>
-      once("mounts", [`a call cannot run: ${problem}`, runbook("grant-not-mounted")]),
+      once(UNENDING, [`a call cannot run: ${problem}`, runbook("grant-not-mounted")]),
     leftoversRemoved: (count: number) =>
       tell(
         `removed ${count === 1 ? "a container" : `${count} containers`} of an earlier brokerd`,

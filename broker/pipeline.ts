@@ -7,6 +7,7 @@ import type { AuditEvent } from "../proto/audit.ts";
 import { type DecisionRecord, denied, type DenyReason } from "../proto/decisions.ts";
 import { encodeFrame, MAX_ANSWER_BYTES } from "../proto/frames.ts";
 import { sha256, type Timestamp, timestamp } from "../proto/ids.ts";
+import type { RunningItem } from "../proto/status.ts";
 import type {
   FinalToolResponse,
   GrantProblem,
@@ -64,6 +65,8 @@ const deny = (reason: DenyReason): FinalToolResponse => ({ status: "denied", rea
 export class Pipeline {
   readonly #parts: Parts;
   readonly #approvals = new Approvals<Asked>();
+  /** The calls that run, or wait for their turn to, in order of their start. */
+  readonly #running = new Set<RunningItem>();
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -101,10 +104,22 @@ export class Pipeline {
     return this.#approvals.list();
   }
 
+  /** The calls that run or wait for their turn to, in order of their start. */
+  running(): RunningItem[] {
+    return [...this.#running];
+  }
+
   /** What is wrong with the grants as they are now. */
   checkGrants(): readonly GrantProblem[] {
+    return this.grantsNow().problems;
+  }
+
+  /** How many grants count as they are now, and what is wrong with them. */
+  grantsNow(): { readonly count: number; readonly problems: readonly GrantProblem[] } {
     const grants = this.#readGrants();
-    return grants.ok ? [] : grants.problems;
+    return grants.ok
+      ? { count: grants.grants.length, problems: [] }
+      : { count: 0, problems: grants.problems };
   }
 
   /** The owner approves: the call is decided again, and the re-decision stands (specification 6). */
@@ -204,6 +219,9 @@ export class Pipeline {
     decision: Decision,
     covered: Covered,
   ): Promise<FinalToolResponse> {
+    const { session, tool } = request;
+    const running: RunningItem = { decision: seq, session, tool, since: this.#time() };
+    this.#running.add(running);
     let outcome: RunOutcome;
     try {
       outcome = await run(decision, this.#parts.runtime);
@@ -211,6 +229,8 @@ export class Pipeline {
       this.#parts.notices.internal(error);
       // Something may have run, so the taint rises as for a failed tool.
       outcome = { status: "failed", message: "the tool could not be run" };
+    } finally {
+      this.#running.delete(running);
     }
     return this.#finish(request, seq, covered, outcome);
   }

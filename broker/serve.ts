@@ -10,9 +10,11 @@ import {
 import type { ChainFailure } from "../proto/chain.ts";
 import type { SocketName } from "../proto/messages.ts";
 import { handleAdminRequest } from "./admin.ts";
+import { timestamp } from "../proto/ids.ts";
+import { lockReport } from "../proto/io/start.ts";
 import { AuditLog } from "./audit_log.ts";
 import { handleToolRequest } from "./broker.ts";
-import { type BrokerConfig, denoPath } from "./config.ts";
+import { type BrokerConfig, denoPath, lockOf } from "./config.ts";
 import { realFiles } from "./files.ts";
 import { grantReader } from "./grants.ts";
 import type { Notices } from "./notices.ts";
@@ -20,6 +22,7 @@ import { Pipeline } from "./pipeline.ts";
 import { labelOf, PodmanRuntime } from "./podman/runtime.ts";
 import { refusing, type Runtime } from "./runner.ts";
 import { SessionStates } from "./state.ts";
+import { brokerStatus } from "./status.ts";
 
 /** Between two looks at the table of approvals, in milliseconds (specification 6, "Expiry"). */
 const EXPIRY_CHECK_MS = 1000;
@@ -80,6 +83,11 @@ export function start(
     now,
     ttlMs: config.ttlMs,
   });
+  const row = lockOf(config);
+  const sources = {
+    ...{ pipeline, audit, podman, notices, since: timestamp(now()) },
+    lock: () => lockReport(row, layout),
+  };
   // The lock on the log is ours, so a socket that is there is stale.
   const common = (socket: SocketName) => ({
     sendTimeoutMs: SEND_TIMEOUT_MS,
@@ -97,7 +105,8 @@ export function start(
       ...common("admin.sock"),
       socket: "admin.sock",
       listener: listen(adminSocket),
-      handle: (request, exchange) => handleAdminRequest(pipeline, request, exchange),
+      handle: (request, exchange) =>
+        handleAdminRequest(pipeline, () => brokerStatus(sources), request, exchange),
     }),
   ];
   const expiry = setInterval(() => pipeline.expire(), EXPIRY_CHECK_MS);

@@ -70,10 +70,27 @@ export interface CommandSpec {
   readonly options: readonly OptionName[];
   /** Its row of the permission table has the grants directory. */
   readonly readsGrants?: true;
+  /** Its row lets it look at the machine (decision 122). */
+  readonly examines?: true;
+  /** What its exit statuses mean, where that is not the usual. */
+  readonly exits?: string;
   readonly about: string;
 }
 
 export const COMMANDS = {
+  "status": {
+    operand: null,
+    options: [],
+    exits: "0 all right, 1 something is wrong, 2 wrong usage",
+    about: "say whether all is right, and what helps where it is not",
+  },
+  "doctor": {
+    operand: null,
+    options: [],
+    examines: true,
+    exits: "0 nothing is wrong, 1 something is wrong, 2 wrong usage",
+    about: "look at the machine: locks, modes, owners, clock, disk, sockets",
+  },
   "chat": { operand: null, options: ["session", "say"], about: "talk with the model" },
   "approvals": { operand: null, options: [], about: "list the calls that wait for your approval" },
   "approvals show": { operand: "ID", options: [], about: "print one of them in full" },
@@ -136,9 +153,17 @@ export function readsGrants(name: CommandName): boolean {
   return spec.readsGrants === true;
 }
 
+/** Whether the command `name` looks at the machine; the lock of all others does not let it. */
+export function examines(name: CommandName): boolean {
+  const spec: CommandSpec = COMMANDS[name];
+  return spec.examines === true;
+}
+
 /** A command with its values, checked. */
 export type Command =
   | { readonly name: "chat"; readonly session: SessionId | null; readonly say: string | null }
+  | { readonly name: "status" }
+  | { readonly name: "doctor" }
   | { readonly name: "approvals" }
   | { readonly name: "approvals show"; readonly approval: number }
   | { readonly name: "approve"; readonly approval: number }
@@ -360,6 +385,8 @@ function commandOf(name: CommandName, operand: string, given: Given, hint: strin
     case "approvals show":
     case "approve":
       return { name, approval: approval() };
+    case "status":
+    case "doctor":
     case "approvals":
     case "grants check":
       return { name };

@@ -20,6 +20,8 @@ export interface CtlConfig {
   readonly grants: string;
   /** The command is one of those that read it; the others may not. */
   readonly readsGrants: boolean;
+  /** The command is `doctor`, whose row lets it look at the machine. */
+  readonly examines: boolean;
   /** The one file that `audit report` writes; null for every other command. */
   readonly out: string | null;
 }
@@ -37,13 +39,14 @@ export interface CtlOverrides {
 
 /**
  * Reads the configuration that `overrides` names, or the default one; a default file that is missing
- * gives the defaults. `home` is `BOXMAKER_HOME`; `readsGrants` as `readsGrants` of the command says.
+ * gives the defaults. `home` is `BOXMAKER_HOME`; `readsGrants` and `examines` as the command's table says.
  * Throws `ConfigError`.
  */
 export function readCtlConfig(
   overrides: CtlOverrides,
   home: string | undefined,
   readsGrants = false,
+  examines = false,
 ): CtlConfig {
   const configFile = overrides.config ?? `${CONFIG_DIRECTORY}/bxctl.toml`;
   const { paths, sockets } = readConfigFile(Schema, configFile, overrides.config !== undefined) ??
@@ -59,6 +62,7 @@ export function readCtlConfig(
     loopSocket: overrides["loop-socket"] ?? configured.loop ?? places.loopSocket,
     grants: overrides.grants ?? (ofHome ? undefined : paths.grants) ?? places.grants,
     readsGrants,
+    examines,
     out: overrides.out ?? null,
   };
   checkPath("home", places.home);

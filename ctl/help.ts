@@ -10,7 +10,7 @@ import {
 
 /** No line of help is longer, in characters. */
 const WIDTH = 100;
-const STATUS = `exit status: 0 done, 1 refused or failed, 2 wrong usage`;
+const STATUS = `0 done, 1 refused or failed, 2 wrong usage`;
 const ENVIRONMENT = `environment: BOXMAKER_HOME, and NO_COLOR and TERM on a terminal`;
 
 /** The help of `command`, or with null of all commands. Ends in a newline. */
@@ -25,17 +25,21 @@ function helpOfAll(): string {
     ["usage: bxctl COMMAND [OPTIONS]"],
     ["commands:", ...columns(names.map((name) => [shortOf(name), COMMANDS[name].about]))],
     ["options of every command:", ...optionLines(COMMON_OPTIONS)],
-    ["bxctl COMMAND --help tells more; bxctl --version prints the version", ENVIRONMENT, STATUS],
+    [
+      "bxctl COMMAND --help tells more; bxctl --version prints the version",
+      ENVIRONMENT,
+      `exit status: ${STATUS}`,
+    ],
   ]);
 }
 
 function helpOfOne(name: CommandName): string {
-  const { about, needed = [], options }: CommandSpec = COMMANDS[name];
+  const { about, needed = [], options, exits = STATUS }: CommandSpec = COMMANDS[name];
   return paragraphs([
     [`bxctl ${name}: ${about}`],
     wrapped(["usage: bxctl", ...usageOf(name), "[OPTIONS]"]),
     ["options:", ...optionLines([...needed, ...options, ...COMMON_OPTIONS])],
-    [STATUS],
+    [`exit status: ${exits}`],
   ]);
 }
 

@@ -2,16 +2,18 @@
 import { ConfigError } from "../proto/io/config_file.ts";
 import { DENO_VERSION, giveUpUnseen, tooWide } from "../proto/io/start.ts";
 import { assertNever } from "../proto/text.ts";
+import { VERSION } from "../proto/version.ts";
 import { Admin } from "./admin.ts";
 import { listApprovals, showApproval } from "./approvals.ts";
 import { approve } from "./approve.ts";
-import { type Command, readCommandLine, readsGrants } from "./args.ts";
+import { type Command, examines, readCommandLine, readsGrants } from "./args.ts";
 import { listCalls } from "./audit_log.ts";
 import { writeReport } from "./audit_report.ts";
 import { showCall } from "./audit_show.ts";
 import { verifyAudit } from "./audit_verify.ts";
 import { chat } from "./chat.ts";
 import { type CtlConfig, type CtlOverrides, lockOf, readCtlConfig } from "./config.ts";
+import { doctor } from "./doctor.ts";
 import { checkGrants } from "./grants_check.ts";
 import { replayGrants } from "./grants_replay.ts";
 import { testGrants } from "./grants_try.ts";
@@ -20,11 +22,11 @@ import { type Io, OutputGone, realIo, reportFailure, type Status } from "./io.ts
 import { Keyboard, stdin } from "./keyboard.ts";
 import { Failed, notAllowed, notices } from "./notices.ts";
 import { refuse } from "./refuse.ts";
+import { showStatus } from "./status.ts";
 import { why } from "./why.ts";
 
 /** Signals that end a chat, with their numbers: the exit status is 128 more. */
 const SIGNALS = [["SIGHUP", 1], ["SIGINT", 2], ["SIGTERM", 15]] as const;
-const VERSION = "bxctl m3a";
 
 function environment(name: "BOXMAKER_HOME" | "NO_COLOR" | "TERM"): string | undefined {
   try {
@@ -37,7 +39,7 @@ function environment(name: "BOXMAKER_HOME" | "NO_COLOR" | "TERM"): string | unde
 
 function readConfig(places: CtlOverrides, { name }: Command): CtlConfig {
   try {
-    return readCtlConfig(places, environment("BOXMAKER_HOME"), readsGrants(name));
+    return readCtlConfig(places, environment("BOXMAKER_HOME"), readsGrants(name), examines(name));
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     if (error.cause instanceof Deno.errors.NotCapable) throw notAllowed("its configuration");
@@ -85,6 +87,10 @@ async function run(command: Command, config: CtlConfig, io: Io, json: boolean): 
       exitOnSignals();
       return await chat(options, admin, new Keyboard(stdin), io);
     }
+    case "status":
+      return await showStatus({ ...config, audit: config.layout.audit }, io, json);
+    case "doctor":
+      return await doctor(config, io, json);
     case "approvals":
       return await listApprovals(admin, io, json);
     case "approvals show":
@@ -130,7 +136,7 @@ async function main(args: readonly string[]): Promise<Status> {
       plain.answer(helpText(null));
       return 2;
     case "version":
-      plain.answer(`${VERSION} (deno ${Deno.version.deno})\n`);
+      plain.answer(`bxctl ${VERSION} (deno ${Deno.version.deno})\n`);
       return 0;
     case "usage":
       plain.tell(...notices.usage(invocation.problem, invocation.hint));

@@ -59,6 +59,11 @@ export class Chats {
     }
   }
 
+  /** How many turns are running. */
+  get turns(): number {
+    return this.#running.size;
+  }
+
   /** Resolves once every turn that is running has ended. */
   async settled(): Promise<void> {
     await Promise.allSettled(this.#running);

@@ -24,6 +24,8 @@ export function makeNotices(
   const once = said.say.bind(said);
 
   return {
+    /** What the operator was told of and has not ended. */
+    troubles: () => said.all(),
     ready: (socket: string) => tell(`ready, serving ${display(socket)}`),
     stopped: () => tell("stopped"),
     modelLoading: (ms: number) =>

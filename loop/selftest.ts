@@ -18,6 +18,8 @@ export interface SelfTestOptions {
   readonly loadingMs: number;
   /** Told once, when the server is still loading. */
   readonly loading: () => void;
+  /** How long one answer may take, in milliseconds; 10 s unless given. */
+  readonly answerMs?: number;
 }
 
 /** How long one answer may take, in milliseconds. */
@@ -30,7 +32,7 @@ export async function selfTest(server: ModelServer, options: SelfTestOptions): P
   try {
     const health = await healthOnceLoaded(server, options);
     if (health.status !== 200) return failed(`GET /health answered ${health.status}`);
-    return judge(await server.get("/tools", ANSWER_MS));
+    return judge(await server.get("/tools", options.answerMs ?? ANSWER_MS));
   } catch (error) {
     if (!(error instanceof ModelError)) throw error;
     return failed(causes(error));
@@ -39,14 +41,15 @@ export async function selfTest(server: ModelServer, options: SelfTestOptions): P
 
 async function healthOnceLoaded(
   server: ModelServer,
-  { loadingMs, loading }: SelfTestOptions,
+  { loadingMs, loading, answerMs = ANSWER_MS }: SelfTestOptions,
 ): Promise<Reply> {
   const end = performance.now() + loadingMs;
   for (let told = false;;) {
-    const health = await server.get("/health", ANSWER_MS);
-    if (health.status !== 503 || performance.now() >= end) return health;
+    const health = await server.get("/health", answerMs);
+    if (health.status !== 503) return health;
     if (!told) loading();
     told = true;
+    if (performance.now() >= end) return health;
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }

@@ -1,4 +1,6 @@
 /** Startup and the listener of `loop.sock` (contracts 1, 7 and 8). The only module that listens. */
+import { timestamp } from "../proto/ids.ts";
+import { lockReport } from "../proto/io/start.ts";
 import { serve as serveSocket } from "../proto/io/server.ts";
 import {
   checkSocketPlace,
@@ -10,10 +12,11 @@ import {
 } from "../proto/io/socket.ts";
 import { BrokerPort, noBroker } from "./broker_port.ts";
 import { Chats } from "./chat.ts";
-import type { LoopConfig } from "./config.ts";
+import { lockOf, type LoopConfig } from "./config.ts";
 import { ModelServer } from "./llama.ts";
 import type { Notices } from "./notices.ts";
 import { type SelfTest, selfTest } from "./selftest.ts";
+import { LoopStatuses } from "./status.ts";
 
 /** How long a client may take to read an event, in milliseconds. */
 const SEND_TIMEOUT_MS = 30_000;
@@ -70,11 +73,21 @@ export async function start(
     core: layout.core,
     notices,
   });
+  const row = lockOf(config);
+  const statuses = new LoopStatuses({
+    ...{ model: server, url: llama.url, brokerSocket, notices },
+    turns: () => chats.turns,
+    lock: () => lockReport(row, layout),
+    since: timestamp(Date.now()),
+  });
   const socket = serveSocket({
     listener: listen(loopSocket),
     socket: "loop.sock",
     sendTimeoutMs: SEND_TIMEOUT_MS,
-    handle: (request, exchange) => chats.handle(request, exchange),
+    handle: async (request, exchange) => {
+      if (request.kind === "chat") return await chats.handle(request, exchange);
+      await exchange.send({ kind: "loop_status", final: true, body: await statuses.now() });
+    },
     forbidden: notices.forbidden,
     failed: notices.internal,
   });

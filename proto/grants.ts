@@ -2,7 +2,7 @@
 import * as z from "zod";
 import { Timestamp } from "./ids.ts";
 import { DataClass } from "./tools.ts";
-import { text } from "./text.ts";
+import { text, u64 } from "./text.ts";
 
 /** From the most to the least restrictive. */
 export const GRANT_MODES = ["deny", "ask", "auto"] as const;
@@ -32,3 +32,12 @@ export const Grant = z.strictObject({
   constraints: Constraints.default({ paths: [], hosts: [], patterns: [] }),
 });
 export type Grant = z.infer<typeof Grant>;
+
+/** What is wrong with the grants, as brokerd reads them. */
+export const GrantProblem = z.strictObject({
+  /** The bare file name, or the grants directory where that is the problem. */
+  file: text,
+  line: u64.nullable(),
+  problem: text,
+});
+export type GrantProblem = z.infer<typeof GrantProblem>;

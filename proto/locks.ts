@@ -17,6 +17,10 @@ export interface Lock {
   readonly env: readonly string[];
   /** Programs that it may start, and no other. */
   readonly run: readonly string[];
+  /** What it may not read though it lies in what it may; nothing unless given. */
+  readonly notRead?: readonly string[];
+  /** The facts of the system that it may ask for; none unless given. */
+  readonly sys?: readonly ("statfs" | "uid")[];
 }
 
 /** What the table needs of brokerd's configuration. */
@@ -46,10 +50,14 @@ export interface CtlPlaces {
   readonly layout: Layout;
   readonly adminSocket: string;
   readonly loopSocket: string;
+  /** The grants directory, where it is not the home's; only `doctor` needs it beside the next one. */
+  readonly grants?: string;
   /** The grants directory, for the commands that read it; null for all others. */
   readonly grantsToRead: string | null;
   /** The page that `audit report` writes; null for all other commands. */
   readonly pageToWrite: string | null;
+  /** For `doctor`, which looks at the machine; no other command does. */
+  readonly examines?: boolean;
 }
 
 export function brokerLock(places: BrokerPlaces): Lock {
@@ -79,6 +87,41 @@ export function loopLock(places: LoopPlaces): Lock {
 }
 
 export function ctlLock(places: CtlPlaces): Lock {
+  return places.examines === true ? doctorLock(places) : usualCtlLock(places);
+}
+
+/** Files of the system by which `doctor` sees what runs the tools, and whether their user may. */
+export const SYSTEM_FILES = {
+  users: "/etc/passwd",
+  ranges: ["/etc/subuid", "/etc/subgid"],
+  podman: ["/usr/bin/podman", "/usr/local/bin/podman"],
+  runtimes: [
+    ...["/usr/bin/crun", "/usr/sbin/crun", "/usr/local/bin/crun", "/usr/local/sbin/crun"],
+    ...["/usr/bin/runc", "/usr/sbin/runc", "/usr/local/bin/runc", "/usr/local/sbin/runc"],
+  ],
+} as const;
+
+/**
+ * bxctl's row for `doctor`: modes and owners of the home's places cannot be had without reading the home, so
+ * what is private in it is taken out again: the conversations, the memory and the sessions' states.
+ */
+function doctorLock(places: CtlPlaces): Lock {
+  const { layout, adminSocket, loopSocket, grants } = places;
+  const usual = usualCtlLock(places);
+  const { users, ranges, podman, runtimes } = SYSTEM_FILES;
+  return {
+    ...usual,
+    read: [
+      ...[...usual.read, layout.home, grants ?? layout.grants],
+      ...[directoryOf(adminSocket), directoryOf(loopSocket)],
+      ...[users, ...ranges, ...podman, ...runtimes],
+    ],
+    notRead: [layout.loopSessions, layout.memory, layout.brokerSessions],
+    sys: ["statfs", "uid"],
+  };
+}
+
+function usualCtlLock(places: CtlPlaces): Lock {
   const { layout, adminSocket, loopSocket, grantsToRead, pageToWrite } = places;
   const grants = grantsToRead === null ? [] : [grantsToRead];
   const page = pageToWrite === null ? [] : [pageToWrite];
@@ -107,6 +150,8 @@ export function denoFlags(lock: Lock): string[] {
     `--allow-net=${lock.net.join(",")}`,
     `--allow-env=${lock.env.join(",")}`,
     ...lock.run.length === 0 ? [] : [`--allow-run=${lock.run.join(",")}`],
+    ...lock.notRead === undefined ? [] : [`--deny-read=${lock.notRead.join(",")}`],
+    ...lock.sys === undefined ? [] : [`--allow-sys=${lock.sys.join(",")}`],
   ];
 }
 
@@ -154,7 +199,9 @@ export function forbidden(lock: Lock, layout: Layout): Question[] {
   const sockets = [layout.brokerSocket, layout.adminSocket, layout.loopSocket];
   return [
     ...names.map((name) => ({ name })),
-    ...places.filter((path) => !within(path, lock.read)).map((path) => ({
+    ...[...places.filter((path) => !within(path, lock.read)), ...lock.notRead ?? []].map((
+      path,
+    ) => ({
       name: "read" as const,
       path,
     })),

@@ -1,9 +1,13 @@
 /** The messages of the three sockets (specification 6 and 10; contracts 2). Pure. */
 import * as z from "zod";
+import { GrantProblem } from "./grants.ts";
 import { CallId, SessionId, Timestamp } from "./ids.ts";
 import { DataClass } from "./tools.ts";
 import { DecisionRecord, DenyReason } from "./decisions.ts";
+import { BrokerStatus, LoopStatus } from "./status.ts";
 import { text, u64, utf8Length } from "./text.ts";
+
+export { GrantProblem };
 
 /** A refusal's reason, in bytes (contracts 4). */
 export const MAX_REASON_BYTES = 1024;
@@ -47,14 +51,6 @@ export const PendingApproval = z.strictObject({
   expires: Timestamp,
 });
 export type PendingApproval = z.infer<typeof PendingApproval>;
-
-export const GrantProblem = z.strictObject({
-  /** The bare file name, or the grants directory where that is the problem. */
-  file: text,
-  line: u64.nullable(),
-  problem: text,
-});
-export type GrantProblem = z.infer<typeof GrantProblem>;
 
 export const TurnEvent = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("session"), session: SessionId }),
@@ -109,6 +105,9 @@ export const BODIES = {
   ok: z.strictObject({}),
   check_grants: z.strictObject({}),
   grants_report: z.strictObject({ problems: z.array(GrantProblem) }),
+  status: z.strictObject({}),
+  broker_status: BrokerStatus,
+  loop_status: LoopStatus,
   error: z.strictObject({ code: ErrorCode, message: text }),
 } as const;
 
@@ -122,8 +121,8 @@ export type Message<K extends Kind = Kind> = {
 /** The kinds that each socket accepts as a request (specification 6, "Two sockets"). */
 export const REQUESTS = {
   "broker.sock": ["tool_request"],
-  "admin.sock": ["approvals", "approve", "refuse", "check_grants"],
-  "loop.sock": ["chat"],
+  "admin.sock": ["approvals", "approve", "refuse", "check_grants", "status"],
+  "loop.sock": ["chat", "status"],
 } as const satisfies Record<string, readonly Kind[]>;
 export type SocketName = keyof typeof REQUESTS;
 export type RequestKind<S extends SocketName> = (typeof REQUESTS)[S][number];

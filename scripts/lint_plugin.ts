@@ -22,7 +22,8 @@ export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>>
     ...["conversation", "delivery", "denials", "entries", "events", "prompt", "stream", "tools"],
   ],
   ctl: [
-    ...["ago", "args", "audit_calls", "audit_page", "audit_summary", "block", "explained"],
+    ...["ago", "args", "audit_calls", "audit_page", "audit_summary", "block", "checks"],
+    ...["doctor_checks", "explained", "status_checks"],
     ...["grant_warnings", "help", "prose", "replayed"],
   ],
 };

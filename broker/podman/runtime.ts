@@ -4,6 +4,7 @@
  * failure.
  */
 import { sha256 } from "../../proto/ids.ts";
+import type { BrokerStatus, ImageState } from "../../proto/status.ts";
 import { utf8 } from "../../proto/text.ts";
 import { type EgressChild, startEgress } from "../egress/child.ts";
 import { EGRESS_LIMITS, type EgressSettings } from "../egress/settings.ts";
@@ -25,6 +26,12 @@ import { Slots } from "./slots.ts";
 
 /** How many calls wait for their turn at most: each holds its arguments, up to 1 MiB. */
 const MAX_WAITING = 128;
+
+/** How long a status waits for Podman to say whether the image is there, in milliseconds. */
+const ASK_MS = 3000;
+
+/** What a status says of the runner. */
+type RunnerStatus = BrokerStatus["runner"];
 
 /** Where the runtime keeps what it needs, and whose containers are its own. */
 export interface RuntimePlaces {
@@ -67,6 +74,10 @@ export class PodmanRuntime implements Runtime {
   #stopped = false;
   /** Whether nothing of an earlier brokerd is left; null: not looked yet, or it failed. */
   #clean: Promise<boolean> | null = null;
+  /** What Podman said last of the image. */
+  #image: Exclude<ImageState, "none"> = "unknown";
+  /** A question about the image that a status waits for: one at a time. */
+  #asking: Promise<unknown> | null = null;
 
   constructor(
     settings: RunnerSettings,
@@ -124,6 +135,23 @@ export class PodmanRuntime implements Runtime {
     this.#stopped = true;
     for (const container of this.#running) container.end("stopped");
     await Promise.allSettled(this.#calls);
+  }
+
+  /**
+   * What runs the tools, and whether the image is there. Podman is asked only where it was not there when
+   * last seen, and waited for no longer than `ASK_MS`.
+   */
+  async status(): Promise<RunnerStatus> {
+    if (this.#image !== "there" && !this.#stopped) {
+      // It throws where Podman cannot be started: then the image is as unknown as before.
+      this.#asking ??= this.#hasImage().catch(() => {}).finally(() => this.#asking = null);
+      let timer: ReturnType<typeof setTimeout> | undefined;
+      const late = new Promise((resolve) => timer = setTimeout(resolve, ASK_MS));
+      await Promise.race([this.#asking, late]);
+      clearTimeout(timer);
+    }
+    const { podman, ociRuntime, image } = this.#settings;
+    return { podman, oci_runtime: ociRuntime, image, image_state: this.#image };
   }
 
   async #runNow(spec: RunSpec): Promise<RunOutcome> {
@@ -196,6 +224,7 @@ export class PodmanRuntime implements Runtime {
     }
     if (!hasStarted(ended)) return await this.#notStarted(ended);
     this.#notices.runnerWorks();
+    this.#image = "there";
     const outcome = outcomeOf(spec.args, ended, outputBytes, timeoutMs);
     const { count, reasons } = egress?.child.refused() ?? { count: 0, reasons: [] };
     if (count === 0) return outcome;
@@ -228,6 +257,8 @@ export class PodmanRuntime implements Runtime {
       ...["image", "exists", image],
     ]);
     if (code === 1) this.#notices.imageMissing(image);
+    else if (code === 0 && this.#image === "missing") this.#notices.imageThere();
+    this.#image = code === 0 ? "there" : code === 1 ? "missing" : "unknown";
     return code !== 1;
   }
 

@@ -48,6 +48,11 @@ export class SaidOnce {
     this.#tell(...lines);
   }
 
+  /** What was said last of each subject that is not over, in lines. */
+  all(): [subject: string, lines: string[]][] {
+    return [...this.#said].map(([subject, whole]) => [subject, whole.split("\n")]);
+  }
+
   /** That is over. Whether anything had been said of it. */
   forget(subject: string): boolean {
     return this.#said.delete(subject);

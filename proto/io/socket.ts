@@ -4,7 +4,7 @@ import { display } from "../escape.ts";
 import { utf8Length } from "../text.ts";
 
 /** The system takes no longer path for a socket, in bytes. */
-const MAX_SOCKET_PATH_BYTES = 107;
+export const MAX_SOCKET_PATH_BYTES = 107;
 
 /** A socket's place that is not safe to use. Nothing was changed. */
 export class SocketPlaceError extends Error {}

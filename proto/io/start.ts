@@ -1,6 +1,8 @@
 /** What every role does before anything else: is this the right runtime, and is it locked? */
 import type { Layout } from "../layout.ts";
 import { runbook } from "./log.ts";
+import { MAX_ITEMS, statusText } from "../cut.ts";
+import type { LockReport } from "../status.ts";
 import { describe, forbidden, type Lock, type Question } from "../locks.ts";
 
 /** The only version of Deno whose locks were tested: older ones do not hold unix sockets to `--allow-net`. */
@@ -16,16 +18,47 @@ function isHeld(question: Question): boolean {
 /**
  * Gives up for good what `lock` does not have. A permission for one program, library or fact of the system,
  * such as `--allow-run=sh`, does not show when the runtime is asked for the whole: `tooWide` cannot see it.
- * A role that runs one program keeps whatever it was given to run: the runtime gives up all of it or none.
+ * A role that runs one program keeps whatever it was given to run: the runtime gives up all of it or none. So
+ * does one that asks for a fact of the system.
  */
-export function giveUpUnseen({ run }: Lock): void {
-  const names = run.length === 0 ? ["run", "ffi", "sys"] as const : ["ffi", "sys"] as const;
-  for (const name of names) Deno.permissions.revokeSync({ name });
+export function giveUpUnseen({ run, sys = [] }: Lock): void {
+  Deno.permissions.revokeSync({ name: "ffi" });
+  if (run.length === 0) Deno.permissions.revokeSync({ name: "run" });
+  if (sys.length === 0) Deno.permissions.revokeSync({ name: "sys" });
 }
 
 /** What this process may do beyond `lock`, in words (contracts 1). Empty when it is locked. */
 export function tooWide(lock: Lock, layout: Layout): string[] {
   return [...new Set(forbidden(lock, layout).filter(isHeld).map(describe))];
+}
+
+/** What of `lock` this process may not do, in words. */
+function missing({ read, write, net, env, run }: Lock): string[] {
+  const questions: Question[] = [
+    ...read.map((path) => ({ name: "read" as const, path })),
+    ...write.map((path) => ({ name: "write" as const, path })),
+    ...net.map((host) => ({ name: "net" as const, host })),
+  ];
+  const single = (name: "env" | "run", value: string): Deno.PermissionDescriptor =>
+    name === "env" ? { name, variable: value } : { name, command: value };
+  const named = [
+    ...env.map((one) => ["env", one] as const),
+    ...run.map((one) => ["run", one] as const),
+  ];
+  return [
+    ...questions.filter((question) => !isHeld(question)).map(describe),
+    ...named.filter(([name, value]) =>
+      Deno.permissions.querySync(single(name, value)).state !== "granted"
+    ).map(([name, value]) => `${name === "env" ? "read the variable" : "run"} ${value}`),
+  ];
+}
+
+/** How this process differs from `lock`, in words that may hold any path. */
+export function lockReport(lock: Lock, layout: Layout): LockReport {
+  return {
+    too_wide: tooWide(lock, layout).slice(0, MAX_ITEMS).map(statusText),
+    missing: missing(lock).slice(0, MAX_ITEMS).map(statusText),
+  };
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 import { fileURLToPath } from "node:url";
 import { denoPath, lockOf as brokerLockOf, readBrokerConfig } from "../../broker/config.ts";
-import { readCommandLine, readsGrants } from "../../ctl/args.ts";
+import { examines, readCommandLine, readsGrants } from "../../ctl/args.ts";
 import { type CtlOverrides, lockOf as ctlLockOf, readCtlConfig } from "../../ctl/config.ts";
 import { missingPaths } from "../../ctl/grants_files.ts";
 import { lockOf as loopLockOf, readLoopConfig } from "../../loop/config.ts";
@@ -40,6 +40,8 @@ export interface FlagOptions {
   readonly deno?: string | null;
   /** For a command of bxctl that reads the grants. */
   readonly withGrants?: boolean;
+  /** For `bxctl doctor`. */
+  readonly forDoctor?: boolean;
 }
 
 /**
@@ -50,7 +52,7 @@ export function flagsFor(
   role: Role,
   places: Places,
   home: string | undefined,
-  { deno = denoPath(), withGrants = false }: FlagOptions = {},
+  { deno = denoPath(), withGrants = false, forDoctor = false }: FlagOptions = {},
 ): string[] {
   switch (role) {
     case "brokerd":
@@ -58,7 +60,7 @@ export function flagsFor(
     case "loopd":
       return denoFlags(loopLockOf(readLoopConfig(places.config ?? null, home)));
     case "bxctl":
-      return denoFlags(ctlLockOf(readCtlConfig(places, home, withGrants)));
+      return denoFlags(ctlLockOf(readCtlConfig(places, home, withGrants, forDoctor)));
     default:
       return assertNever(role);
   }
@@ -73,10 +75,9 @@ export function ctlFlagsOf(args: readonly string[], home: string | undefined): s
   const invocation = readCommandLine(args);
   if (invocation.kind !== "run") return null;
   const { command, places } = invocation;
-  const config = readCtlConfig(places, home, readsGrants(command.name));
+  const { name } = command;
+  const config = readCtlConfig(places, home, readsGrants(name), examines(name));
   const lock = ctlLockOf(config);
-  const missing = command.name === "grants check"
-    ? missingPaths(config.grants, config.layout.home)
-    : [];
+  const missing = name === "grants check" ? missingPaths(config.grants, config.layout.home) : [];
   return denoFlags({ ...lock, read: [...lock.read, ...missing] });
 }

@@ -14,6 +14,7 @@ import {
   TempHome,
 } from "../support/broker.ts";
 import { recordsIn } from "../support/log.ts";
+import { messagesOf } from "../support/messages.ts";
 import { leaveSocket } from "../support/sockets.ts";
 
 /** Each kind with a body that is right for it. */
@@ -30,6 +31,9 @@ const BODIES_OF_KINDS: Readonly<Record<Kind, unknown>> = {
   ok: {},
   check_grants: {},
   grants_report: { problems: [] },
+  status: {},
+  broker_status: messagesOf("broker_status")[0]?.body,
+  loop_status: messagesOf("loop_status")[0]?.body,
   error: { code: "internal", message: "" },
 };
 
@@ -70,7 +74,7 @@ Deno.test("a kind on the wrong socket is forbidden, whatever its body, and the o
       assert(bad.kind === "error" && bad.body.code === "forbidden", `${kind} with a wrong body`);
     }
   }
-  assert.equal(forbidden, 2 * Object.keys(BODIES_OF_KINDS).length - 5);
+  assert.equal(forbidden, 2 * Object.keys(BODIES_OF_KINDS).length - 6);
   // A kind that nobody knows is a bad frame.
   for (const path of [brokerSocket, adminSocket]) {
     const answer = await only(path, frame("approve_all", {}));

@@ -127,15 +127,15 @@ Deno.test("a permission for one program, library or fact does not show, and is g
     ].map(({ state }) => state);
     const before = held();
     const unseen = Deno.permissions.querySync({ name: "run" }).state;
-    giveUpUnseen({ run: JSON.parse(Deno.args[0]) });
+    giveUpUnseen(JSON.parse(Deno.args[0]));
     console.log(JSON.stringify({ before, unseen, after: held() }));`,
   );
-  const heldBy = (run: readonly string[]) => {
+  const heldBy = (run: readonly string[], sys?: readonly string[]) => {
     const { stdout } = new Deno.Command(Deno.execPath(), {
       args: [
         ...["run", "--no-prompt", "--cached-only"],
         ...["--allow-run=true", "--allow-ffi=/lib/a.so", "--allow-sys=hostname"],
-        ...[script, JSON.stringify(run)],
+        ...[script, JSON.stringify({ run, sys })],
       ],
       cwd: PROJECT,
     }).outputSync();
@@ -152,5 +152,11 @@ Deno.test("a permission for one program, library or fact does not show, and is g
     before,
     unseen: "prompt",
     after: ["granted", "prompt", "prompt"],
+  });
+  // And bxctl doctor goes on asking for its facts.
+  assert.deepEqual(heldBy([], ["uid"]), {
+    before,
+    unseen: "prompt",
+    after: ["prompt", "prompt", "granted"],
   });
 });

@@ -1,5 +1,11 @@
 import assert from "node:assert/strict";
-import { type CommandName, COMMANDS, readCommandLine, readsGrants } from "../../ctl/args.ts";
+import {
+  type CommandName,
+  COMMANDS,
+  examines,
+  readCommandLine,
+  readsGrants,
+} from "../../ctl/args.ts";
 
 const pure = { permissions: "none" } as const;
 const names = Object.keys(COMMANDS) as CommandName[];
@@ -37,6 +43,8 @@ Deno.test("every command is read with its values", pure, () => {
     "refuse 41": { name: "refuse", approval: 41, reason: null },
     "refuse --reason 'not now' 41": { name: "refuse", approval: 41, reason: "not now" },
     "refuse 41 --reason=": { name: "refuse", approval: 41, reason: "" },
+    "status": { name: "status" },
+    "doctor": { name: "doctor" },
     "why 41": { name: "why", seq: 41 },
     "grants check": { name: "grants check" },
     [`grants test --tool read_file --arguments '{"path":"/a b"}'`]: {
@@ -93,6 +101,7 @@ Deno.test(
       return readCommandLine(words(given)).kind === "run";
     });
     assert.deepEqual(named, ["why", "grants test", "grants replay", "audit report"]);
+    assert.deepEqual(names.filter(examines), ["doctor"]);
     assert.deepEqual(names.filter(readsGrants), [
       "why",
       "grants check",

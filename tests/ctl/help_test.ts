@@ -32,6 +32,18 @@ exit status: 0 done, 1 refused or failed, 2 wrong usage
   );
 });
 
+Deno.test("the help says what the exit statuses of status and doctor mean", pure, () => {
+  assert.ok(
+    helpText("status").endsWith(
+      "\nexit status: 0 all right, 1 something is wrong, 2 wrong usage\n",
+    ),
+  );
+  assert.ok(
+    helpText("doctor").includes("\nexit status: 0 nothing is wrong, 1 something is wrong,"),
+  );
+  assert.ok(helpText(null).includes("\nexit status: 0 done, 1 refused or failed, 2 wrong usage\n"));
+});
+
 Deno.test("the usage names what a command cannot do without", pure, () => {
   const usage = "\nusage: bxctl audit report --out FILE [--since DATE] [--grants DIR] [OPTIONS]\n";
   assert.ok(helpText("audit report").includes(usage));

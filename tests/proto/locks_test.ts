@@ -109,6 +109,52 @@ Deno.test("a command of bxctl that reads the grants reads them beside the rest, 
   assert.ok(left.includes("write /h/grants"));
 });
 
+Deno.test(
+  "the doctor reads the home but for what is private in it, and asks two facts of the system",
+  {
+    permissions: "none",
+  },
+  () => {
+    const lock = ctlLock({ ...CTL_PLACES, grantsToRead: null, pageToWrite: null, examines: true });
+    assert.deepEqual(lock.write, CTL.write);
+    assert.deepEqual([lock.net, lock.env, lock.run], [CTL.net, CTL.env, []]);
+    const more = lock.read.filter((path) => !CTL.read.includes(path));
+    assert.deepEqual(more.slice(0, 4), [
+      "/h",
+      "/h/grants",
+      "/h/run/owner-broker",
+      "/h/run/owner-loop",
+    ]);
+    for (const path of more.slice(4)) assert.match(path, /^\/(etc|usr)\//);
+    const flags = denoFlags(lock);
+    assert.ok(flags.includes("--deny-read=/h/loop/sessions,/h/memory,/h/broker/sessions"));
+    assert.ok(flags.includes("--allow-sys=statfs,uid"));
+    // What it is asked about: all that the others are but the home and what lies in it, and what is taken out.
+    const asked = forbidden(lock, HOME).map(describe);
+    for (
+      const place of [
+        "read /",
+        "read /etc",
+        "read /proc",
+        "read anywhere",
+        "write /h",
+        "write /h/grants",
+      ]
+    ) {
+      assert.ok(asked.includes(place), place);
+    }
+    for (const place of ["/h/loop/sessions", "/h/memory", "/h/broker/sessions"]) {
+      assert.ok(asked.includes(`read ${place}`), place);
+    }
+    assert.ok(!asked.includes("read /h") && !asked.includes("read /h/grants"));
+    // Without the command, the row is as before.
+    assert.deepEqual(
+      ctlLock({ ...CTL_PLACES, grantsToRead: null, pageToWrite: null, examines: false }),
+      CTL,
+    );
+  },
+);
+
 Deno.test("loopd without a broker has no broker socket in its row", { permissions: "none" }, () => {
   const lock = loopLock({
     layout: HOME,

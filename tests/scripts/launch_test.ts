@@ -50,6 +50,11 @@ Deno.test("the flags come from the places that the arguments name", () => {
     flagsOfRun("bxctl", ["audit", "report", "--out=/srv/page.html"], home),
     flagsFor("bxctl", { out: "/srv/page.html" }, home, { withGrants: true }),
   );
+  assert.deepEqual(
+    flagsOfRun("bxctl", ["doctor"], home),
+    flagsFor("bxctl", {}, home, { forDoctor: true }),
+  );
+  assert.deepEqual(flagsOfRun("bxctl", ["status"], home), flagsFor("bxctl", {}, home));
   assert.ok(!flagsOfRun("bxctl", ["approvals"], home).join().includes("grants"));
   assert.deepEqual(flagsOfRun("brokerd", ["serve"], home), flagsFor("brokerd", {}, home));
 });

@@ -78,6 +78,20 @@ Deno.test("for a command of bxctl that reads the grants, its flags have them", a
   assert.doesNotMatch(await print(), /grants/);
 });
 
+Deno.test("for the doctor, bxctl's flags let it look at the home, and no other's do", async () => {
+  const env = { BOXMAKER_HOME: "/srv/home" };
+  const print = async (...args: string[]) =>
+    (await runScript("permissions.ts", ["bxctl", ...args], { env })).stdout;
+  const doctor = await print("--for-doctor");
+  assert.deepEqual(
+    doctor.trimEnd().split("\n"),
+    flagsFor("bxctl", {}, "/srv/home", { forDoctor: true }),
+  );
+  assert.match(doctor, /^--allow-read=.*,\/srv\/home,/m);
+  assert.match(doctor, /^--deny-read=\/srv\/home\/loop\/sessions,/m);
+  assert.doesNotMatch(await print(), /deny-read|allow-sys|,\/srv\/home,/);
+});
+
 Deno.test("what the flags cannot express, or what is no configuration, goes to stderr, with 1", async () => {
   using place = new TempDir();
   const unknown = place.write("u.toml", "[paths]\nhom = 1\n");
@@ -110,6 +124,7 @@ Deno.test("wrong usage goes to stderr, with 2; --help to stdout, with 0", async 
       ["brokerd", "--home", "/a"],
       ["brokerd", "--grants", "/a"],
       ["brokerd", "--with-grants"],
+      ["brokerd", "--for-doctor"],
       ["brokerd", "--out", "/a.html"],
       ["brokerd", "--colour"],
       ["brokerd", "--config"],

@@ -35,8 +35,12 @@ export const GOOD: Readonly<Record<Socket, readonly string[]>> = {
     request("refuse", { approval: 4100, reason: 'not "today"\t' }),
     request("refuse", { approval: 4100, reason: null }),
     request("check_grants", {}),
+    request("status", {}),
   ],
-  "loop.sock": [request("chat", { session: null, text: 'h\u00e9 "\\' })],
+  "loop.sock": [
+    request("chat", { session: null, text: 'h\u00e9 "\\' }),
+    request("status", {}),
+  ],
 };
 
 function joined(...parts: readonly (Uint8Array | readonly number[])[]): Uint8Array<ArrayBuffer> {

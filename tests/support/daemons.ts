@@ -77,7 +77,7 @@ export class FakeBroker implements Disposable {
   }
 
   async #handle(
-    request: Message<"approvals" | "approve" | "refuse" | "check_grants">,
+    request: Message<"approvals" | "approve" | "refuse" | "check_grants" | "status">,
     { send }: Exchange,
   ): Promise<void> {
     this.requests.push(request);
@@ -93,6 +93,8 @@ export class FakeBroker implements Disposable {
       }
     } else if (request.kind === "check_grants") {
       await send({ kind: "grants_report", final: true, body: { problems: this.problems } });
+    } else if (request.kind === "status") {
+      throw new Error("this stand-in has no status");
     } else {
       await send(this.#answer(request));
     }
@@ -139,7 +141,8 @@ export class FakeLoop implements Disposable {
       listener: listen(path),
       socket: "loop.sock",
       sendTimeoutMs: SEND_TIMEOUT_MS,
-      handle: async ({ body }, exchange) => {
+      handle: async ({ kind, body }, exchange) => {
+        if (kind !== "chat") throw new Error("this stand-in has no status");
         const script = scripts[Math.min(this.requests.length, scripts.length - 1)];
         this.requests.push(body);
         const send = async (event: TurnEvent) => {

@@ -122,7 +122,8 @@ class Reader {
 
 const KINDS = [
   ...["tool_request", "tool_response", "chat", "turn_event", "approvals", "approval_list"],
-  ...["approve", "approve_result", "refuse", "ok", "check_grants", "grants_report", "error"],
+  ...["approve", "approve_result", "refuse", "ok", "check_grants", "grants_report"],
+  ...["status", "broker_status", "loop_status", "error"],
 ];
 
 type Check = (value: Json | undefined) => boolean;
@@ -140,12 +141,13 @@ const BODIES: Readonly<Record<string, Readonly<Record<string, Check>>>> = {
   approve: { approval: count },
   refuse: { approval: count, reason },
   check_grants: {},
+  status: {},
 };
 
 export const SOCKETS = {
   "broker.sock": ["tool_request"],
-  "admin.sock": ["approvals", "approve", "refuse", "check_grants"],
-  "loop.sock": ["chat"],
+  "admin.sock": ["approvals", "approve", "refuse", "check_grants", "status"],
+  "loop.sock": ["chat", "status"],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 export type Socket = keyof typeof SOCKETS;
 

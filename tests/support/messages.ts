@@ -8,6 +8,8 @@ interface Bodies<B> {
   readonly last: readonly B[];
 }
 
+const COMMON = { version: "m3a", deno: "2.9.6", since: "2026-12-01T09:00:00.000Z" } as const;
+
 const BODIES: { readonly [K in Kind]: Bodies<Body<K>> } = {
   tool_request: {
     last: [
@@ -146,6 +148,81 @@ const BODIES: { readonly [K in Kind]: Bodies<Body<K>> } = {
           problem: "the name before .toml must be 1 to 64 of a-z, 0-9 and -",
         },
       ],
+    }],
+  },
+  status: { last: [{}] },
+  broker_status: {
+    last: [{
+      ...COMMON,
+      lock: { too_wide: [], missing: [] },
+      troubles: [],
+      grants: { count: 2, problem_count: 0, problems: [] },
+      audit: { state: "open", next_seq: 42, file: "2026-12-01.jsonl" },
+      waiting: { count: 0, limit: 128, items: [] },
+      running: { count: 0, items: [] },
+      runner: { podman: null, oci_runtime: null, image: null, image_state: "none" },
+    }, {
+      ...COMMON,
+      lock: { too_wide: ["run programs"], missing: ["read /h/grants"] },
+      troubles: [{
+        about: "audit",
+        lines: [
+          "audit: every call is denied until a restart: a sync failed",
+          "see docs/runbook.md#audit-unavailable",
+        ],
+      }],
+      grants: {
+        count: 0,
+        problem_count: 1,
+        problems: [{ file: "web.toml", line: 3, problem: "unknown key hots" }],
+      },
+      audit: { state: "lost", next_seq: 0, file: null },
+      waiting: {
+        count: 1,
+        limit: 128,
+        items: [{
+          approval: 41,
+          session: "s1",
+          tool: "shell",
+          expires: "2026-12-01T10:15:00.000Z",
+        }],
+      },
+      running: {
+        count: 1,
+        items: [{
+          decision: 40,
+          session: "s2",
+          tool: "http_fetch",
+          since: "2026-12-01T10:00:00.000Z",
+        }],
+      },
+      runner: {
+        podman: "/usr/bin/podman",
+        oci_runtime: "runc",
+        image: `sha256:${"0".repeat(64)}`,
+        image_state: "missing",
+      },
+    }],
+  },
+  loop_status: {
+    last: [{
+      ...COMMON,
+      lock: { too_wide: [], missing: [] },
+      troubles: [],
+      model: { url: "http://127.0.0.1:8080", state: "ok", problem: null },
+      broker: "listening",
+      turns: 0,
+    }, {
+      ...COMMON,
+      lock: { too_wide: [], missing: ["read the variable BOXMAKER_HOME"] },
+      troubles: [{ about: "core", lines: ["see docs/runbook.md#core-memory-unreadable"] }],
+      model: {
+        url: "http://127.0.0.1:8080",
+        state: "failed",
+        problem: "the connection to the model server failed",
+      },
+      broker: "unreachable",
+      turns: 1,
     }],
   },
   error: { last: ERROR_CODES.map((code) => ({ code, message: "in words" })) },
