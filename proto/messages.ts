@@ -3,6 +3,7 @@ import * as z from "zod";
 import { CallId, SessionId, Timestamp } from "./ids.ts";
 import { DataClass } from "./tools.ts";
 import { DecisionRecord, DenyReason } from "./decisions.ts";
+import { Hint } from "./grants.ts";
 import { text, u64, utf8Length } from "./text.ts";
 
 /** A refusal's reason, in bytes (contracts 4). */
@@ -27,7 +28,8 @@ export const ToolResponse = z.discriminatedUnion("status", [
     truncated: z.boolean(),
   }),
   z.strictObject({ status: z.literal("failed"), message: text }),
-  z.strictObject({ status: z.literal("denied"), reason: DenyReason }),
+  /** `hint`: of the grant that made the denial, where that has one (decision 113). */
+  z.strictObject({ status: z.literal("denied"), reason: DenyReason, hint: Hint.optional() }),
 ]);
 export type ToolResponse = z.infer<typeof ToolResponse>;
 export type PendingResponse = Extract<ToolResponse, { status: "pending_approval" }>;
