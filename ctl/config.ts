@@ -20,6 +20,8 @@ export interface CtlConfig {
   readonly grants: string;
   /** The command is one of those that read it; the others may not. */
   readonly readsGrants: boolean;
+  /** The command is one of the two that write it, which then read it too. */
+  readonly writesGrants: boolean;
   /** The one file that `audit report` writes; null for every other command. */
   readonly out: string | null;
 }
@@ -37,13 +39,14 @@ export interface CtlOverrides {
 
 /**
  * Reads the configuration that `overrides` names, or the default one; a default file that is missing
- * gives the defaults. `home` is `BOXMAKER_HOME`; `readsGrants` as `readsGrants` of the command says.
- * Throws `ConfigError`.
+ * gives the defaults. `home` is `BOXMAKER_HOME`; `readsGrants` and
+ * `writesGrants` as the functions of that name say of the command. Throws `ConfigError`.
  */
 export function readCtlConfig(
   overrides: CtlOverrides,
   home: string | undefined,
   readsGrants = false,
+  writesGrants = false,
 ): CtlConfig {
   const configFile = overrides.config ?? `${CONFIG_DIRECTORY}/bxctl.toml`;
   const { paths, sockets } = readConfigFile(Schema, configFile, overrides.config !== undefined) ??
@@ -59,6 +62,7 @@ export function readCtlConfig(
     loopSocket: overrides["loop-socket"] ?? configured.loop ?? places.loopSocket,
     grants: overrides.grants ?? (ofHome ? undefined : paths.grants) ?? places.grants,
     readsGrants,
+    writesGrants,
     out: overrides.out ?? null,
   };
   checkPath("home", places.home);
@@ -86,6 +90,11 @@ function checkGrantsPlace({ grants, layout: places }: CtlConfig): void {
 
 /** bxctl's row of the permission table, for the command that the configuration was read for. */
 export function lockOf(config: CtlConfig): Lock {
-  const grantsToRead = config.readsGrants ? config.grants : null;
-  return ctlLock({ ...config, grantsToRead, pageToWrite: config.out });
+  const { grants, readsGrants, writesGrants, out } = config;
+  return ctlLock({
+    ...config,
+    grantsToRead: readsGrants || writesGrants ? grants : null,
+    grantsToWrite: writesGrants ? grants : null,
+    pageToWrite: out,
+  });
 }

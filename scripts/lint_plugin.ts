@@ -22,8 +22,17 @@ export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>>
     ...["conversation", "delivery", "denials", "entries", "events", "prompt", "stream", "tools"],
   ],
   ctl: [
-    ...["ago", "args", "audit_calls", "audit_page", "audit_summary", "block", "explained"],
-    ...["grant_warnings", "help", "prose", "replayed"],
+    ...[
+      "ago",
+      "args",
+      "audit_calls",
+      "audit_page",
+      "audit_summary",
+      "block",
+      "durations",
+      "explained",
+    ],
+    ...["grant_warnings", "help", "prose", "remembered", "replayed"],
   ],
 };
 

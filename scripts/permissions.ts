@@ -7,11 +7,12 @@ const HELP = `permissions prints the Deno flags that a role is started with, one
 
 usage: deno task permissions ROLE [--config PATH]
        deno task permissions bxctl [--config PATH] [--home PATH] [--admin-socket PATH] [--loop-socket PATH]
-                                   [--with-grants] [--grants DIR] [--out FILE]
+                                   [--with-grants] [--writes-grants] [--grants DIR] [--out FILE]
 
   ROLE             brokerd (or broker), loopd (or loop), bxctl (or ctl)
   --config PATH    the role's configuration (default /etc/boxmaker/ROLE.toml, which may be missing)
   --with-grants    of bxctl: for a command that reads the grants (why, grants test, replay and check)
+  --writes-grants  of bxctl: for approve --remember and grants revoke, which read and write them
   --grants DIR     of bxctl: the same, for this directory of grants
   --out FILE       of bxctl: for audit report, which reads the grants and writes this file
   --help           this text
@@ -30,6 +31,7 @@ function main(args: string[]): number {
     options: {
       ...{ "config": path, "home": path, "admin-socket": path, "loop-socket": path },
       ...{ "grants": path, "out": path, "with-grants": { type: "boolean", default: false } },
+      "writes-grants": { type: "boolean", default: false },
     },
   });
   const [name, ...more] = positionals;
@@ -40,12 +42,13 @@ function main(args: string[]): number {
   }
   const foreign = role === "bxctl" ? undefined : PLACES.find((place) => values[place]);
   if (foreign !== undefined) throw new UsageError(`--${foreign} is for bxctl only`);
-  if (role !== "bxctl" && values["with-grants"]) {
-    throw new UsageError("--with-grants is for bxctl only");
+  for (const name of ["with-grants", "writes-grants"] as const) {
+    if (role !== "bxctl" && values[name]) throw new UsageError(`--${name} is for bxctl only`);
   }
   const withGrants = values["with-grants"] || values.grants !== undefined ||
     values.out !== undefined;
-  const flags = flagsFor(role, values, Deno.env.get("BOXMAKER_HOME"), { withGrants });
+  const writesGrants = values["writes-grants"];
+  const flags = flagsFor(role, values, Deno.env.get("BOXMAKER_HOME"), { withGrants, writesGrants });
   for (const flag of flags) console.log(flag);
   return 0;
 }

@@ -4,7 +4,7 @@
  */
 import { fileURLToPath } from "node:url";
 import { denoPath, lockOf as brokerLockOf, readBrokerConfig } from "../../broker/config.ts";
-import { readCommandLine, readsGrants } from "../../ctl/args.ts";
+import { readCommandLine, readsGrants, writesGrants } from "../../ctl/args.ts";
 import { type CtlOverrides, lockOf as ctlLockOf, readCtlConfig } from "../../ctl/config.ts";
 import { lockOf as loopLockOf, readLoopConfig } from "../../loop/config.ts";
 import { denoFlags, type Role } from "../../proto/locks.ts";
@@ -39,6 +39,8 @@ export interface FlagOptions {
   readonly deno?: string | null;
   /** For a command of bxctl that reads the grants. */
   readonly withGrants?: boolean;
+  /** For a command of bxctl that writes the grants; it reads them too. */
+  readonly writesGrants?: boolean;
 }
 
 /**
@@ -49,7 +51,7 @@ export function flagsFor(
   role: Role,
   places: Places,
   home: string | undefined,
-  { deno = denoPath(), withGrants = false }: FlagOptions = {},
+  { deno = denoPath(), withGrants = false, writesGrants = false }: FlagOptions = {},
 ): string[] {
   switch (role) {
     case "brokerd":
@@ -57,7 +59,7 @@ export function flagsFor(
     case "loopd":
       return denoFlags(loopLockOf(readLoopConfig(places.config ?? null, home)));
     case "bxctl":
-      return denoFlags(ctlLockOf(readCtlConfig(places, home, withGrants)));
+      return denoFlags(ctlLockOf(readCtlConfig(places, home, withGrants, writesGrants)));
     default:
       return assertNever(role);
   }
@@ -65,11 +67,14 @@ export function flagsFor(
 
 /**
  * The flags for bxctl with `args`, or null where they ask for nothing but words. Each command has its own:
- * most may not read the grants, and one alone writes a file. Throws `ConfigError`.
+ * most may not read the grants, and three alone write a file. Throws `ConfigError`.
  */
 export function ctlFlagsOf(args: readonly string[], home: string | undefined): string[] | null {
   const invocation = readCommandLine(args);
   if (invocation.kind !== "run") return null;
   const { command, places } = invocation;
-  return flagsFor("bxctl", places, home, { withGrants: readsGrants(command.name) });
+  return flagsFor("bxctl", places, home, {
+    withGrants: readsGrants(command.name),
+    writesGrants: writesGrants(command),
+  });
 }

@@ -21,7 +21,7 @@ const LOOP = loopLock({
   configFile: "/e/loopd.toml",
   llama: "127.0.0.1:8080",
 });
-const CTL_PLACES = { ...HOME, layout: HOME, configFile: "/e/bxctl.toml" };
+const CTL_PLACES = { ...HOME, layout: HOME, configFile: "/e/bxctl.toml", grantsToWrite: null };
 const CTL = ctlLock({ ...CTL_PLACES, grantsToRead: null, pageToWrite: null });
 const CTL_WITH_GRANTS = ctlLock({
   ...CTL_PLACES,

@@ -1,5 +1,5 @@
 /** bxctl as a process under its own flags, on pipes or on a terminal, and its commands in this process. */
-import { readCommandLine, readsGrants } from "../../ctl/args.ts";
+import { readCommandLine, readsGrants, writesGrants } from "../../ctl/args.ts";
 import { lockOf, readCtlConfig } from "../../ctl/config.ts";
 import type { Io } from "../../ctl/io.ts";
 import { type Layout, layout } from "../../proto/layout.ts";
@@ -41,7 +41,12 @@ export function flagsFor(home: string, args: readonly string[] = []): string[] {
   const read = readCommandLine(args);
   if (read.kind !== "run") return denoFlags(lockOf(readCtlConfig({ home }, undefined)));
   const { command, places: { grants, out } } = read;
-  const config = readCtlConfig({ home, grants, out }, undefined, readsGrants(command.name));
+  const config = readCtlConfig(
+    { home, grants, out },
+    undefined,
+    readsGrants(command.name),
+    writesGrants(command),
+  );
   return denoFlags(lockOf(config));
 }
 
