@@ -75,6 +75,9 @@ Deno.test("for a command of bxctl that reads the grants, its flags have them", a
     (await runScript("permissions.ts", ["bxctl", ...args], { env })).stdout;
   assert.match(await print("--with-grants"), /^--allow-read=.*,\/srv\/home\/grants,/m);
   assert.match(await print("--grants", "/srv/g"), /^--allow-read=.*,\/srv\/g,/m);
+  assert.doesNotMatch(await print("--with-grants"), /^--allow-write=.*grants/m);
+  assert.match(await print("--writes-grants"), /^--allow-read=.*,\/srv\/home\/grants,/m);
+  assert.match(await print("--writes-grants"), /^--allow-write=.*,\/srv\/home\/grants$/m);
   assert.doesNotMatch(await print(), /grants/);
 });
 
@@ -110,6 +113,7 @@ Deno.test("wrong usage goes to stderr, with 2; --help to stdout, with 0", async 
       ["brokerd", "--home", "/a"],
       ["brokerd", "--grants", "/a"],
       ["brokerd", "--with-grants"],
+      ["loopd", "--writes-grants"],
       ["brokerd", "--out", "/a.html"],
       ["brokerd", "--colour"],
       ["brokerd", "--config"],
