@@ -37,6 +37,8 @@ export interface Explanation {
   readonly grant: GrantId | null;
   readonly grant_sha256: Hash32 | null;
   readonly why: string;
+  /** What the owner's grant tells the model of a denial; null where there is nothing. */
+  readonly hint: string | null;
   /** The one that decides, then those that lose to it, then those that are ruled out. */
   readonly candidates: readonly Candidate[];
   /** How many grants are of other tools. */
@@ -66,6 +68,7 @@ export function explain(situation: Situation, lineOf: LineOf): Explanation {
     grant: covered?.grant.id ?? null,
     grant_sha256: covered?.grant.sha256 ?? null,
     why: covered === null ? whyNone(situation, outcome) : whyGrant(covered.grant),
+    hint: decision.hint,
     candidates: judged.map((one) => candidateOf(one, covered, taint, lineOf))
       .sort((a, b) => rank(a) - rank(b)),
     other_tools: grants.ok ? grants.grants.filter(({ tool }) => tool !== situation.tool).length : 0,
@@ -73,7 +76,8 @@ export function explain(situation: Situation, lineOf: LineOf): Explanation {
   };
 }
 
-function whyGrant({ id, mode }: LoadedGrant): string {
+function whyGrant({ id, mode, remembered }: LoadedGrant): string {
+  if (remembered !== null) return `grant ${id} remembers the owner's answer to ${remembered.grant}`;
   switch (mode) {
     case "auto":
       return `grant ${id} lets it run`;
@@ -129,13 +133,40 @@ function candidateOf(
 
   const line = lineOf(grant, ["mode"]);
   if (chosen !== null && chosen.grant !== grant) {
-    const { id: winner, mode: first } = chosen.grant;
+    const { id: winner, mode: first, remembered } = chosen.grant;
+    if (remembered?.grant === id) {
+      return of("loses", [{ line, words: `mode ${mode}, which ${winner} answers for the owner` }]);
+    }
+    if (grant.remembered !== null) return of("loses", [standsAside(grant, chosen, lineOf)]);
     const words = first === mode
       ? `grant ${winner} goes before it: of two grants of mode ${mode} the one whose id is lower`
       : `grant ${winner} goes before it: mode ${first} goes before ${mode}`;
     return of("loses", [{ line, words }]);
   }
+  // A remembered grant decides nothing by itself.
+  if (chosen === null) return of("loses", [standsAside(grant, null, lineOf)]);
   return of("decides", [{ line, words: `mode ${mode}, ${coverOf(coverage)}` }]);
+}
+
+/** Why a remembered grant that covers the call does not answer for the owner. */
+function standsAside(
+  grant: LoadedGrant,
+  chosen: Covered | null,
+  lineOf: LineOf,
+): Clause {
+  const asked = grant.remembered?.grant ?? "";
+  if (chosen === null || chosen.grant.id !== asked) {
+    const words = chosen?.grant.remembered?.grant === asked
+      ? `grant ${chosen.grant.id}, whose id is lower, answers in its place`
+      : `it answers for ${asked} alone, which does not decide here`;
+    return { line: lineOf(grant, ["remembered", "grant"]), words };
+  }
+  return {
+    line: lineOf(grant, ["remembered", "sha256"]),
+    words: chosen.grant.mode === "ask"
+      ? `the file of ${asked} has been changed since`
+      : `${asked} does not ask any more`,
+  };
 }
 
 /** What lets a grant cover the call. */
@@ -179,6 +210,11 @@ function gapOf(grant: LoadedGrant, args: ToolArgs, gap: Gap, lineOf: LineOf): Cl
         words: `${named("host", hosts)} ${hosts.length === 1 ? "does" : "do"} not cover ${host}`,
       };
     }
+    case "not_remembered":
+      return {
+        line: lineOf(grant, ["remembered", "path"]),
+        words: `it remembers ${quote(grant.remembered?.path ?? "")} alone, not ${called}`,
+      };
     default:
       return assertNever(gap);
   }

@@ -5,7 +5,7 @@ import type { GrantProblem } from "../proto/messages.ts";
 import { fromUtf8 } from "../proto/text.ts";
 import { TOOL_NAMES, ToolName } from "../proto/tools.ts";
 import { lineOfKey, readToml } from "../proto/toml.ts";
-import { hostPatternProblem } from "./hosts.ts";
+import { hostPatternProblem, hostProblem } from "./hosts.ts";
 import { pathProblem } from "./paths.ts";
 
 /** The largest grant file, in bytes. */
@@ -104,9 +104,50 @@ export function readGrant(file: string, bytes: Uint8Array): LoadedGrant | GrantP
     const problem = hostPatternProblem(host);
     if (problem !== null) found(at("constraints", "hosts"), `host ${quote(host)} ${problem}`);
   }
+  if (tool.success) {
+    for (const [key, problem] of rememberedProblems(grant, tool.data)) {
+      found(key === null ? at("remembered") : at(...key), problem);
+    }
+  }
   if (!id.success || !tool.success || problems.length > 0) return problems;
-  for (const part of [paths, hosts, patterns, grant.constraints]) Object.freeze(part);
+  for (const part of [paths, hosts, patterns, grant.constraints, grant.remembered]) {
+    Object.freeze(part);
+  }
   return Object.freeze({ ...grant, id: id.data, tool: tool.data, sha256: sha256(bytes) });
+}
+
+/**
+ * What is wrong with the table `[remembered]` of a grant of `tool`, each with its key (decision 110): it
+ * must end, and cover one place of one tool.
+ */
+function rememberedProblems(
+  { mode, expires, remembered, constraints: { hosts } }: Omit<Grant, "tool" | "secret">,
+  tool: ToolName,
+): (readonly [key: readonly string[] | null, problem: string])[] {
+  if (remembered === null) return [];
+  const { grant, path } = remembered;
+  const found: (readonly [key: readonly string[] | null, problem: string])[] = [];
+  if (mode !== "auto") found.push([["mode"], "a grant with [remembered] has the mode auto"]);
+  if (expires === null) found.push([null, "a grant with [remembered] needs expires"]);
+  if (!GrantId.safeParse(grant).success) {
+    found.push([["remembered", "grant"], `${quote(grant)} is not the name of a grant`]);
+  }
+  if (tool === "http_fetch") {
+    if (path !== undefined) found.push([["remembered", "path"], "http_fetch takes no path"]);
+    const [host = "", ...more] = hosts;
+    if (more.length > 0 || hostProblem(host) !== null) {
+      found.push([
+        ["constraints", "hosts"],
+        "a grant with [remembered] covers one host, without *",
+      ]);
+    }
+  } else if (path === undefined) {
+    found.push([null, `${tool} needs path in [remembered]`]);
+  } else {
+    const problem = pathProblem(path);
+    if (problem !== null) found.push([["remembered", "path"], `path ${quote(path)} ${problem}`]);
+  }
+  return found;
 }
 
 /** A value of the owner's in a message, short enough to read: 200 characters at most. */

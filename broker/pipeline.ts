@@ -60,7 +60,11 @@ const NOT_RECORDED: FinalToolResponse = {
   message: "the result could not be recorded",
 };
 
-const deny = (reason: DenyReason): FinalToolResponse => ({ status: "denied", reason });
+const deny = (reason: DenyReason, hint: string | null = null): FinalToolResponse => ({
+  status: "denied",
+  reason,
+  ...hint === null ? {} : { hint },
+});
 
 export class Pipeline {
   readonly #parts: Parts;
@@ -92,7 +96,7 @@ export class Pipeline {
       untrusted: state.untrusted,
     });
     if (seq === null) return answered(deny("audit_unavailable"));
-    if (outcome.outcome === "denied") return answered(deny(outcome.reason));
+    if (outcome.outcome === "denied") return answered(deny(outcome.reason, decision.hint));
     if (covered === null) throw new Error("a call is let through only by a grant");
     if (outcome.outcome === "ask") return this.#ask(request, seq, covered, state);
     return answered(this.#run(request, seq, decision, covered));
@@ -137,7 +141,7 @@ export class Pipeline {
     if (covered !== null && covered.grant.id !== asked.grant) {
       this.#parts.notices.otherGrant(approval, asked.grant, covered.grant.id);
     }
-    if (outcome.outcome === "denied") settle(deny(outcome.reason));
+    if (outcome.outcome === "denied") settle(deny(outcome.reason, decision.hint));
     else if (covered === null) throw new Error("a call is let through only by a grant");
     else settle(this.#run(request, approval, decision, covered));
     return outcome;

@@ -48,7 +48,9 @@ export type Gap =
   /** A `shell` call's directory is in none of the grant's paths, of which it may have none. */
   | "cwd"
   /** The URL's host is none of the grant's. */
-  | "host";
+  | "host"
+  /** The path or cwd is in the grant's, and is not the one that it remembers. */
+  | "not_remembered";
 
 /** What the walk over the grants found of one candidate (specification 3, "Matching", 1 and 2). */
 export interface Judged {
@@ -71,6 +73,7 @@ interface Fields {
   readonly record: DecisionRecord;
   readonly state: SessionState;
   readonly covered: Covered | null;
+  readonly hint: string | null;
   readonly mayRun: boolean;
 }
 
@@ -79,7 +82,7 @@ const KEY = Symbol("made by policy");
 class SealedDecision {
   readonly #fields: Fields;
 
-  constructor(key: symbol, { record, state, covered, mayRun }: Fields) {
+  constructor(key: symbol, { record, state, covered, hint, mayRun }: Fields) {
     if (key !== KEY) throw new TypeError("only policy makes a Decision");
     if (covered !== null) {
       Object.freeze(covered.args);
@@ -90,6 +93,7 @@ class SealedDecision {
       // The caller may go on with its own.
       state: Object.freeze({ ...state }),
       covered,
+      hint,
       mayRun,
     };
     Object.freeze(this);
@@ -113,6 +117,11 @@ class SealedDecision {
   /** The grant that decided and what it covers; null where none did. */
   get covered(): Covered | null {
     return this.#fields.covered;
+  }
+
+  /** The owner's words for the model, of the grant that made a denial; null where there are none. */
+  get hint(): string | null {
+    return this.#fields.hint;
   }
 
   /** Whether this decision lets the call run: allowed, or approved by the owner. */
@@ -155,8 +164,8 @@ function settle(
 ): Decision {
   const { grants, now, tool: name } = situation;
   const state = situation.state ?? UNREADABLE;
-  const deny = (reason: DenyReason, covered: Covered | null = null) =>
-    new SealedDecision(KEY, { record: denied(reason), state, covered, mayRun: false });
+  const deny = (reason: DenyReason, covered: Covered | null = null, hint: string | null = null) =>
+    new SealedDecision(KEY, { record: denied(reason), state, covered, hint, mayRun: false });
 
   if (!grants.ok) return deny("grants_invalid");
   if (situation.state === null) return deny("state_unreadable");
@@ -165,18 +174,19 @@ function settle(
   const args = parseArguments(tool.data, situation.arguments);
   if (args === null) return deny("invalid_arguments");
 
-  const { chosen, reason } = match(grants.grants, args, state.taint, now, observe);
-  if (chosen === null) return deny(reason);
+  const { chosen, reason, missed } = match(grants.grants, args, state.taint, now, observe);
+  if (chosen === null) return deny(reason, null, missed?.hint ?? null);
   const { mode } = chosen.grant;
   switch (mode) {
     case "deny":
-      return deny("denied_by_grant", chosen);
+      return deny("denied_by_grant", chosen, chosen.grant.hint);
     case "ask":
     case "auto":
       return new SealedDecision(KEY, {
         record: { outcome: mode === "auto" ? "allowed" : "ask" },
         state,
         covered: chosen,
+        hint: null,
         mayRun: running.includes(mode),
       });
     default:
@@ -185,8 +195,13 @@ function settle(
 }
 
 type Match =
-  | { readonly chosen: Covered; readonly reason: null }
-  | { readonly chosen: null; readonly reason: "no_grant" | "grant_expired" | "taint_too_high" };
+  | { readonly chosen: Covered; readonly reason: null; readonly missed: null }
+  | {
+    readonly chosen: null;
+    readonly reason: "no_grant" | "grant_expired" | "taint_too_high";
+    /** The grant that was ruled out by `reason` alone; of several the one that goes before the others. */
+    readonly missed: LoadedGrant | null;
+  };
 
 /** The grant that decides, or why there is none. One walk over the grants. */
 function match(
@@ -197,8 +212,9 @@ function match(
   observe: Observer | undefined,
 ): Match {
   let chosen: Covered | null = null;
-  let onlyExpired = false;
-  let onlyTainted = false;
+  let onlyExpired: LoadedGrant | null = null;
+  let onlyTainted: LoadedGrant | null = null;
+  const standIns: Covered[] = [];
   for (const grant of grants) {
     if (grant.tool !== args.tool) continue;
     const coverage = cover(grant, args);
@@ -206,17 +222,39 @@ function match(
     const tainted = isAbove(taint, grant.max_taint);
     observe?.({ args, grant, expired, tainted, coverage });
     if (typeof coverage === "string") continue;
-    if (!expired && !tainted) {
+    if (grant.remembered !== null) {
+      // No candidate of its own: it neither lets a call run by itself nor gives a denial its reason.
+      if (!expired && !tainted) standIns.push(coverage);
+    } else if (!expired && !tainted) {
       if (chosen === null || goesBefore(grant, chosen.grant)) chosen = coverage;
     } else if (!tainted) {
-      onlyExpired = true;
+      if (onlyExpired === null || goesBefore(grant, onlyExpired)) onlyExpired = grant;
     } else if (!expired) {
-      onlyTainted = true;
+      if (onlyTainted === null || goesBefore(grant, onlyTainted)) onlyTainted = grant;
     }
   }
-  if (chosen !== null) return { chosen, reason: null };
-  if (onlyExpired) return { chosen, reason: "grant_expired" };
-  return { chosen, reason: onlyTainted ? "taint_too_high" : "no_grant" };
+  if (chosen !== null) {
+    return { chosen: standInFor(chosen, standIns) ?? chosen, reason: null, missed: null };
+  }
+  if (onlyExpired !== null) return { chosen, reason: "grant_expired", missed: onlyExpired };
+  const reason = onlyTainted === null ? "no_grant" : "taint_too_high";
+  return { chosen, reason, missed: onlyTainted };
+}
+
+/**
+ * The remembered grant that answers in the owner's place where the `ask` grant `chosen` decides, or null
+ * (decision 110). It names that grant and the hash of its file, so that none takes the place of any other
+ * grant, or of this one once it was edited. Of several the one whose id is lowest.
+ */
+function standInFor({ grant: { id, mode, sha256 } }: Covered, standIns: readonly Covered[]) {
+  if (mode !== "ask") return null;
+  let found: Covered | null = null;
+  for (const standIn of standIns) {
+    const { remembered } = standIn.grant;
+    if (remembered?.grant !== id || remembered.sha256 !== sha256) continue;
+    if (found === null || goesBefore(standIn.grant, found.grant)) found = standIn;
+  }
+  return found;
 }
 
 /**
@@ -230,6 +268,14 @@ export function goesBefore(a: LoadedGrant, b: LoadedGrant): boolean {
 
 /** What `grant`'s constraints cover of `args`, or what of them does not (specification 3, "Covered when"). */
 function cover(grant: LoadedGrant, args: ToolArgs): Covered | Gap {
+  const coverage = coverByConstraints(grant, args);
+  if (typeof coverage === "string" || grant.remembered === null) return coverage;
+  // Exactly the place that it remembers; of http_fetch its constraints name the one host.
+  const place = args.tool === "shell" ? args.cwd : "path" in args ? args.path : undefined;
+  return place === grant.remembered.path ? coverage : "not_remembered";
+}
+
+function coverByConstraints(grant: LoadedGrant, args: ToolArgs): Covered | Gap {
   const { paths, hosts } = grant.constraints;
   switch (args.tool) {
     case "read_file": {

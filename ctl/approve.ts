@@ -12,10 +12,11 @@ export async function approve(
 ): Promise<Status> {
   const outcome = await admin.approve(approval);
   if (json) answerJson(io, { approval, answer: "approved", outcome });
-  else io.answer(`approved ${approval}: ${words(outcome)}\n`);
+  else io.answer(`approved ${approval}: ${approvedWords(outcome)}\n`);
   return 0;
 }
 
-function words(outcome: DecisionRecord): string {
+/** What became of an approved call. */
+export function approvedWords(outcome: DecisionRecord): string {
   return outcome.outcome === "denied" ? `denied (${outcome.reason})` : "runs";
 }

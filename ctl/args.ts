@@ -5,13 +5,14 @@
 import { parseArgs } from "node:util";
 import { Anchor } from "../proto/audit.ts";
 import { display } from "../proto/escape.ts";
-import { isTimestamp, SessionId, type Timestamp } from "../proto/ids.ts";
+import { GrantId, isTimestamp, SessionId, type Timestamp } from "../proto/ids.ts";
 import { unlockablePath } from "../proto/locks.ts";
 import { MAX_REASON_BYTES } from "../proto/messages.ts";
 import { assertNever, utf8Length } from "../proto/text.ts";
 import { type CallFilter, OUTCOME_WORDS, type OutcomeWord } from "./audit_calls.ts";
 import { DATA_CLASSES, DataClass } from "../proto/tools.ts";
-import type { CtlOverrides } from "./config.ts";
+import { durationMs, MAX_REMEMBER_MS } from "./durations.ts";
+import type { CtlOverrides, CtlUses } from "./config.ts";
 
 interface OptionSpec {
   /** What stands for its value in the help; null for a switch. */
@@ -24,6 +25,15 @@ export const OPTIONS = {
   session: { value: "ID", about: "the session (default for chat and grants test: a new one)" },
   say: { value: "TEXT", about: "send this one message, print its turn and end" },
   reason: { value: "TEXT", about: "why, for the audit log only; at most 1 KiB" },
+  remember: {
+    value: "DURATION",
+    about: "let the same call run without asking, for 30m, 1h or 7d; at most 30d",
+  },
+  all: { value: null, about: "every call of the session of --session that waits" },
+  yes: {
+    value: null,
+    about: "do it without asking: what is asked on a terminal counts as answered",
+  },
   expect: { value: "SEQ:HASH", about: "hold the log against a head that you kept elsewhere" },
   tool: { value: "TOOL", about: "the tool: of the calls to list, or the one that would be called" },
   arguments: { value: "JSON", about: "the call's arguments, as the model would write them" },
@@ -61,10 +71,16 @@ export const COMMON_OPTIONS = [
 ] as const satisfies readonly OptionName[];
 
 /** What an operand is, in words. */
-const OPERANDS = { ID: "ID of an approval", SEQ: "SEQ of a record" } as const;
+const OPERANDS = {
+  ID: "ID of an approval",
+  SEQ: "SEQ of a record",
+  GRANT: "GRANT, the name of its file without .toml",
+} as const;
 
 export interface CommandSpec {
   readonly operand: keyof typeof OPERANDS | null;
+  /** The switch that stands in the operand's place. */
+  readonly operandUnless?: OptionName;
   /** The options that it cannot do without. */
   readonly needed?: readonly OptionName[];
   readonly options: readonly OptionName[];
@@ -96,10 +112,15 @@ export const COMMANDS = {
   "approvals show": { operand: "ID", options: [], about: "print one of them in full" },
   "approve": {
     operand: "ID",
-    options: [],
+    options: ["remember", "yes"],
     about: "let a waiting call run, if it is still allowed",
   },
-  "refuse": { operand: "ID", options: ["reason"], about: "deny a waiting call" },
+  "refuse": {
+    operand: "ID",
+    operandUnless: "all",
+    options: ["reason", "session", "all"],
+    about: "deny a waiting call, or with --session and --all those of a session",
+  },
   "why": {
     operand: "SEQ",
     options: ["grants"],
@@ -111,6 +132,18 @@ export const COMMANDS = {
     options: [],
     readsGrants: true,
     about: "check the grant files, and warn of what may surprise",
+  },
+  "grants list": {
+    operand: null,
+    options: [],
+    readsGrants: true,
+    about: "list the grants, in words",
+  },
+  "grants revoke": {
+    operand: "GRANT",
+    options: ["yes"],
+    readsGrants: true,
+    about: "remove a grant that approve --remember wrote",
   },
   "grants test": {
     operand: null,
@@ -159,6 +192,25 @@ export function examines(name: CommandName): boolean {
   return spec.examines === true;
 }
 
+/**
+ * Whether `command` may write the grants directory, and then it reads it too: `approve` with `--remember`
+ * and `grants revoke`, and no other (decision 111).
+ */
+export function writesGrants(command: Command): boolean {
+  return command.name === "grants revoke" ||
+    (command.name === "approve" && command.remember !== null);
+}
+
+/** What `command` may do beside what all may. */
+export function usesOf(command: Command): CtlUses {
+  const { name } = command;
+  return {
+    readsGrants: readsGrants(name),
+    writesGrants: writesGrants(command),
+    examines: examines(name),
+  };
+}
+
 /** A command with its values, checked. */
 export type Command =
   | { readonly name: "chat"; readonly session: SessionId | null; readonly say: string | null }
@@ -166,10 +218,20 @@ export type Command =
   | { readonly name: "doctor" }
   | { readonly name: "approvals" }
   | { readonly name: "approvals show"; readonly approval: number }
-  | { readonly name: "approve"; readonly approval: number }
+  | {
+    readonly name: "approve";
+    readonly approval: number;
+    /** How long to remember the answer, in milliseconds; null: not at all. */
+    readonly remember: number | null;
+    readonly yes: boolean;
+  }
   | { readonly name: "refuse"; readonly approval: number; readonly reason: string | null }
+  /** Every waiting call of the session. */
+  | { readonly name: "refuse"; readonly session: SessionId; readonly reason: string | null }
   | { readonly name: "why"; readonly seq: number }
   | { readonly name: "grants check" }
+  | { readonly name: "grants list" }
+  | { readonly name: "grants revoke"; readonly grant: GrantId; readonly yes: boolean }
   | {
     readonly name: "grants test";
     readonly tool: string;
@@ -226,17 +288,18 @@ function read(args: readonly string[]): Invocation {
   const name = findCommand(words);
   if (given.has("help")) return { kind: "help", command: name };
   const hint = hintFor(name);
-  const { operand, needed = [], options }: CommandSpec = COMMANDS[name];
+  const { operand, operandUnless, needed = [], options }: CommandSpec = COMMANDS[name];
   for (const option of given.keys()) {
     const taken = [...needed, ...options, ...COMMON_OPTIONS].includes(option);
     if (!taken) throw new UsageError(`bxctl ${name} takes no --${option}`, hint);
   }
   const operands = words.slice(name.split(" ").length);
-  const extra = operands[operand === null ? 0 : 1];
+  const spared = operandUnless !== undefined && given.has(operandUnless);
+  const extra = operands[operand === null || spared ? 0 : 1];
   if (extra !== undefined) {
     throw new UsageError(`bxctl ${name} takes no further argument ${display(extra)}`, hint);
   }
-  if (operand !== null && operands.length === 0) {
+  if (operand !== null && !spared && operands.length === 0) {
     throw new UsageError(`bxctl ${name} needs the ${OPERANDS[operand]}`, hint);
   }
   const missing = needed.find((option) => !given.has(option));
@@ -343,7 +406,22 @@ function commandOf(name: CommandName, operand: string, given: Given, hint: strin
         throw bad(`--reason: over ${MAX_REASON_BYTES} bytes`);
       }
       if (reason?.isWellFormed() === false) throw bad("--reason: the text is not UTF-8");
-      return { name, approval: approval(), reason };
+      const ofSession = session();
+      if (given.has("all") !== (ofSession !== null)) throw bad("--session and --all go together");
+      return ofSession === null
+        ? { name, approval: approval(), reason }
+        : { name, session: ofSession, reason };
+    }
+    case "approve": {
+      const remember = given.has("remember") ? rememberOf(given.get("remember") ?? "", hint) : null;
+      const yes = given.has("yes");
+      if (yes && remember === null) throw bad("--yes is for --remember");
+      return { name, approval: approval(), remember, yes };
+    }
+    case "grants revoke": {
+      const grant = GrantId.safeParse(operand);
+      if (!grant.success) throw bad(`${display(operand)} is not the ${OPERANDS.GRANT}`);
+      return { name, grant: grant.data, yes: given.has("yes") };
     }
     case "why":
       return { name, seq: numberOf("SEQ") };
@@ -383,12 +461,12 @@ function commandOf(name: CommandName, operand: string, given: Given, hint: strin
     case "audit report":
       return { name, since: sinceOf(given, hint) };
     case "approvals show":
-    case "approve":
       return { name, approval: approval() };
     case "status":
     case "doctor":
     case "approvals":
     case "grants check":
+    case "grants list":
       return { name };
     default:
       return assertNever(name);
@@ -403,6 +481,14 @@ function sinceOf(given: Given, hint: string): Timestamp | null {
   if (isTimestamp(time)) return time;
   const form = "is not YYYY-MM-DD or YYYY-MM-DDTHH:MM:SS.mmmZ";
   throw new UsageError(`--since: ${display(value)} ${form}`, hint);
+}
+
+/** The milliseconds that `--remember` means. */
+function rememberOf(value: string, hint: string): number {
+  const ms = durationMs(value);
+  if (ms !== null && ms <= MAX_REMEMBER_MS) return ms;
+  const form = "is not a duration such as 30m, 1h or 7d, at most 30d";
+  throw new UsageError(`--remember: ${display(value)} ${form}`, hint);
 }
 
 function anchorOf(value: string, hint: string): Anchor {

@@ -1,4 +1,4 @@
-/** The one question: `approve 41? [y/N] ` (specification 9; contracts 4). */
+/** A question with yes or no, as `approve 41? [y/N] ` (specification 9; contracts 4). */
 import type { Io } from "./io.ts";
 import type { Keyboard } from "./keyboard.ts";
 import { notices } from "./notices.ts";
@@ -6,19 +6,29 @@ import { notices } from "./notices.ts";
 /** `withdrawn`: the approval ended otherwise before the owner answered. */
 export type Answer = "yes" | "no" | "withdrawn";
 
-/**
- * Asks on stderr, and reads one line that was typed after the question was there. Only `y` is yes.
- * `ended` is aborted once the approval has ended otherwise.
- */
-export async function askToApprove(
+/** Asks whether to approve. `ended` is aborted once the approval has ended otherwise. */
+export function askToApprove(
   approval: number,
+  keyboard: Keyboard,
+  io: Io,
+  ended: AbortSignal,
+): Promise<Answer> {
+  return ask(`approve ${approval}? [y/N] `, keyboard, io, ended);
+}
+
+/**
+ * Asks `question` on stderr, and reads one line that was typed after it was there. Only `y` is yes. `ended`
+ * withdraws it.
+ */
+export async function ask(
+  question: string,
   keyboard: Keyboard,
   io: Io,
   ended: AbortSignal,
 ): Promise<Answer> {
   if (await keyboard.discard()) io.tell(...notices.discarded());
   if (ended.aborted) return "withdrawn";
-  io.prompt(`approve ${approval}? [y/N] `);
+  io.prompt(question);
   const input = await keyboard.line(ended);
   switch (input.kind) {
     case "line":

@@ -22,6 +22,8 @@ export interface CtlConfig {
   readonly readsGrants: boolean;
   /** The command is `doctor`, whose row lets it look at the machine. */
   readonly examines: boolean;
+  /** The command is one of the two that write it, which then read it too. */
+  readonly writesGrants: boolean;
   /** The one file that `audit report` writes; null for every other command. */
   readonly out: string | null;
 }
@@ -37,16 +39,24 @@ export interface CtlOverrides {
   readonly grants?: string | undefined;
 }
 
+/** What a command may do beside what all may. */
+export interface CtlUses {
+  readonly readsGrants?: boolean;
+  /** Then it reads them too. */
+  readonly writesGrants?: boolean;
+  readonly examines?: boolean;
+}
+
 /**
  * Reads the configuration that `overrides` names, or the default one; a default file that is missing
- * gives the defaults. `home` is `BOXMAKER_HOME`; `readsGrants` and `examines` as the command's table says.
- * Throws `ConfigError`.
+/**
+ * Reads the configuration that `overrides` names, or the default one; a default file that is missing
+ * gives the defaults. `home` is `BOXMAKER_HOME`. Throws `ConfigError`.
  */
 export function readCtlConfig(
   overrides: CtlOverrides,
   home: string | undefined,
-  readsGrants = false,
-  examines = false,
+  { readsGrants = false, writesGrants = false, examines = false }: CtlUses = {},
 ): CtlConfig {
   const configFile = overrides.config ?? `${CONFIG_DIRECTORY}/bxctl.toml`;
   const { paths, sockets } = readConfigFile(Schema, configFile, overrides.config !== undefined) ??
@@ -62,6 +72,7 @@ export function readCtlConfig(
     loopSocket: overrides["loop-socket"] ?? configured.loop ?? places.loopSocket,
     grants: overrides.grants ?? (ofHome ? undefined : paths.grants) ?? places.grants,
     readsGrants,
+    writesGrants,
     examines,
     out: overrides.out ?? null,
   };
@@ -90,6 +101,11 @@ function checkGrantsPlace({ grants, layout: places }: CtlConfig): void {
 
 /** bxctl's row of the permission table, for the command that the configuration was read for. */
 export function lockOf(config: CtlConfig): Lock {
-  const grantsToRead = config.readsGrants ? config.grants : null;
-  return ctlLock({ ...config, grantsToRead, pageToWrite: config.out });
+  const { grants, readsGrants, writesGrants, out } = config;
+  return ctlLock({
+    ...config,
+    grantsToRead: readsGrants || writesGrants ? grants : null,
+    grantsToWrite: writesGrants ? grants : null,
+    pageToWrite: out,
+  });
 }

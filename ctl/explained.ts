@@ -27,9 +27,10 @@ export function placed(file: string, line: number | null, words: string): string
 
 /** The outcome with its reason, then a line or more for each candidate, then what else there is to know. */
 export function explainedLines(explanation: Explanation): string[] {
-  const { outcome, why, candidates, other_tools, problems } = explanation;
+  const { outcome, why, hint, candidates, other_tools, problems } = explanation;
   return [
     `${outcomeWords(outcome)}: ${display(why)}`,
+    ...hint === null ? [] : [`the model is told: ${display(hint)}`],
     ...candidates.flatMap(candidateLines),
     ...problems.map(({ file, line, problem }) => `  ${placed(file, line, problem)}`),
     ...other_tools === 0 ? [] : [`of other tools: ${counted(other_tools, "grant")}`],

@@ -67,10 +67,11 @@ function denyBelow({ mode, max_taint }: LoadedGrant): string | null {
   return `it denies only up to taint ${max_taint}: above that, another grant may let the call run`;
 }
 
-function ending({ mode, expires }: LoadedGrant, now: number): string | null {
+function ending({ mode, expires, remembered }: LoadedGrant, now: number): string | null {
   if (expires === null) return null;
   const after = mode === "deny" ? ": after that, another grant may let the call run" : "";
   if (expires <= timestamp(now)) return `it expired at ${expires}${after}`;
+  if (remembered !== null) return null;
   if (Date.parse(expires) - now < SOON_MS) return `it expires within a week, at ${expires}${after}`;
   return mode === "deny" ? `it stops denying at ${expires}${after}` : null;
 }
@@ -84,9 +85,12 @@ function isPublic(pattern: string): boolean {
   return registry || HOSTING.includes(domain);
 }
 
-/** Why `grant` never decides a call, or null where it may. */
+/** Why `grant` never decides a call, or null where it may. A remembered one answers in an ask grant's place. */
 function overridden(grant: LoadedGrant, grants: readonly LoadedGrant[]): string | null {
-  const other = grants.find((one) => one.id !== grant.id && alwaysGoesBefore(one, grant));
+  if (grant.remembered !== null) return null;
+  const other = grants.find((one) =>
+    one.id !== grant.id && one.remembered === null && alwaysGoesBefore(one, grant)
+  );
   if (other === undefined) return null;
   const why = other.mode === grant.mode
     ? "of two grants of one mode the one whose id is lower does"

@@ -22,6 +22,8 @@ import { Failed, grantsUnusable, messageOf, notAllowedGrants } from "./notices.t
 /** All grants of a directory, with the lines of their files. */
 export interface GrantFiles {
   readonly set: GrantSet;
+  /** The valid ones, whatever is wrong with others. They decide nothing while one is not. */
+  readonly valid: readonly LoadedGrant[];
   readonly lineOf: LineOf;
 }
 
@@ -31,13 +33,17 @@ export interface GrantFiles {
  */
 export function readGrantFiles(directory: string): GrantFiles {
   const texts = new Map<string, string>();
+  const valid: LoadedGrant[] = [];
   const load = (file: string): LoadedGrant | GrantProblem[] => {
     const invalid = (problem: string) => [{ file, line: null, problem }];
     try {
       const bytes = readRegularFile(`${directory}/${file}`, MAX_GRANT_BYTES);
       if (bytes === null) return invalid("is not a regular file");
       const loaded = readGrant(file, bytes);
-      if (!Array.isArray(loaded)) texts.set(loaded.id, fromUtf8(bytes) ?? "");
+      if (!Array.isArray(loaded)) {
+        texts.set(loaded.id, fromUtf8(bytes) ?? "");
+        valid.push(loaded);
+      }
       return loaded;
     } catch (error) {
       if (error instanceof Deno.errors.NotCapable) throw notAllowedGrants(directory);
@@ -51,9 +57,10 @@ export function readGrantFiles(directory: string): GrantFiles {
   } catch (error) {
     if (error instanceof Deno.errors.NotCapable) throw notAllowedGrants(directory);
     const problem = `the grants directory cannot be read: ${messageOf(error)}`;
-    return { set: { ok: false, problems: [{ file: directory, line: null, problem }] }, lineOf };
+    const set = { ok: false, problems: [{ file: directory, line: null, problem }] } as const;
+    return { set, valid, lineOf };
   }
-  return { set: grantSetOf(names, load), lineOf };
+  return { set: grantSetOf(names, load), valid, lineOf };
 }
 
 /** Valid grants; or why there are none to be used, in words for their owner. */

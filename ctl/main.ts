@@ -6,7 +6,8 @@ import { VERSION } from "../proto/version.ts";
 import { Admin } from "./admin.ts";
 import { listApprovals, showApproval } from "./approvals.ts";
 import { approve } from "./approve.ts";
-import { type Command, examines, readCommandLine, readsGrants } from "./args.ts";
+import { approveAndRemember } from "./approve_remember.ts";
+import { type Command, readCommandLine, usesOf } from "./args.ts";
 import { listCalls } from "./audit_log.ts";
 import { writeReport } from "./audit_report.ts";
 import { showCall } from "./audit_show.ts";
@@ -15,13 +16,15 @@ import { chat } from "./chat.ts";
 import { type CtlConfig, type CtlOverrides, lockOf, readCtlConfig } from "./config.ts";
 import { doctor } from "./doctor.ts";
 import { checkGrants } from "./grants_check.ts";
+import { listGrants } from "./grants_list.ts";
 import { replayGrants } from "./grants_replay.ts";
+import { revokeGrant } from "./grants_revoke.ts";
 import { testGrants } from "./grants_try.ts";
 import { helpText } from "./help.ts";
 import { type Io, OutputGone, realIo, reportFailure, type Status } from "./io.ts";
 import { Keyboard, stdin } from "./keyboard.ts";
 import { Failed, notAllowed, notices } from "./notices.ts";
-import { refuse } from "./refuse.ts";
+import { refuse, refuseSession } from "./refuse.ts";
 import { showStatus } from "./status.ts";
 import { why } from "./why.ts";
 
@@ -37,9 +40,9 @@ function environment(name: "BOXMAKER_HOME" | "NO_COLOR" | "TERM"): string | unde
   }
 }
 
-function readConfig(places: CtlOverrides, { name }: Command): CtlConfig {
+function readConfig(places: CtlOverrides, command: Command): CtlConfig {
   try {
-    return readCtlConfig(places, environment("BOXMAKER_HOME"), readsGrants(name), examines(name));
+    return readCtlConfig(places, environment("BOXMAKER_HOME"), usesOf(command));
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     if (error.cause instanceof Deno.errors.NotCapable) throw notAllowed("its configuration");
@@ -95,14 +98,30 @@ async function run(command: Command, config: CtlConfig, io: Io, json: boolean): 
       return await listApprovals(admin, io, json);
     case "approvals show":
       return await showApproval(admin, io, json, command.approval);
-    case "approve":
-      return await approve(admin, io, json, command.approval);
+    case "approve": {
+      const { approval, remember, yes } = command;
+      if (remember === null) return await approve(admin, io, json, approval);
+      exitOnSignals();
+      const asking = { keyboard: new Keyboard(stdin), yes, json };
+      const { grants } = config;
+      return await approveAndRemember(admin, { approval, remember, grants }, asking, io);
+    }
     case "refuse":
+      if ("session" in command) {
+        return await refuseSession(admin, io, json, command.session, command.reason);
+      }
       return await refuse(admin, io, json, command.approval, command.reason);
     case "why":
       return why(places, command.seq, io, json);
     case "grants check":
       return await checkGrants(admin, config.grants, io, json);
+    case "grants list":
+      return listGrants(config.grants, io, json);
+    case "grants revoke": {
+      exitOnSignals();
+      const asking = { keyboard: new Keyboard(stdin), yes: command.yes, json };
+      return await revokeGrant(config.grants, command.grant, asking, io);
+    }
     case "grants test":
       return testGrants(places, command, io, json);
     case "grants replay":

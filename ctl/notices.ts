@@ -31,6 +31,9 @@ const FLAGS = "start bxctl with the flags that `deno task permissions bxctl` pri
 const FLAGS_WITH_GRANTS =
   "start bxctl with the flags that `deno task permissions bxctl --with-grants` prints";
 
+const FLAGS_TO_WRITE =
+  "start bxctl with the flags that `deno task permissions bxctl --writes-grants` prints";
+
 /** The message of an error, on one line, as data. */
 export function messageOf(error: unknown): string {
   return display(error instanceof Error ? error.message : String(error));
@@ -112,6 +115,70 @@ export function pageNotWritten(path: string, error: unknown): Failed {
   return failed(`cannot write ${file}: ${messageOf(error)}`, entry);
 }
 
+/** Nobody could be asked. `left`: what stays as it was, escaped. */
+export function notConfirmed(left: readonly string[]): Failed {
+  return new Failed("not_confirmed", [
+    "nothing was done: there is no terminal to ask on, or --json asks nothing",
+    "to do it without being asked, add --yes",
+    ...left,
+  ]);
+}
+
+/** Why the answer to `approval` cannot be remembered: `why`, escaped. Nothing was written. */
+export function notRemembered(approval: number, why: readonly string[]): Failed {
+  return new Failed("not_remembered", [
+    "this answer cannot be remembered, and nothing was written:",
+    ...why,
+    ...notices.leftPending(approval),
+    runbook("not-remembered"),
+  ]);
+}
+
+/** Why the new grant `file` was not written. */
+export function grantNotWritten(file: string, error: unknown): Failed {
+  const path = display(file);
+  const entry = runbook("grant-not-written");
+  const failed = (...lines: string[]) => new Failed("grant_not_written", lines, error);
+  if (error instanceof Deno.errors.NotCapable) {
+    return failed(`started without leave to write ${path}`, `${FLAGS_TO_WRITE}; ${entry}`);
+  }
+  if (error instanceof Deno.errors.AlreadyExists) {
+    return failed(`${path}, or what is left of writing it, is there already`, entry);
+  }
+  return failed(`cannot write ${path}: ${messageOf(error)}`, entry);
+}
+
+/** Why the grant `file` was not removed. */
+export function grantNotRemoved(file: string, error: unknown): Failed {
+  const path = display(file);
+  const entry = runbook("grant-not-written");
+  const failed = (...lines: string[]) => new Failed("grant_not_removed", lines, error);
+  return error instanceof Deno.errors.NotCapable
+    ? failed(`started without leave to remove ${path}`, `${FLAGS_TO_WRITE}; ${entry}`)
+    : failed(`cannot remove ${path}: ${messageOf(error)}`, entry);
+}
+
+/** There is no file of that grant. */
+export function noSuchGrant(grant: string): Failed {
+  return new Failed("no_such_grant", [`there is no grant ${grant}`, "see bxctl grants list"]);
+}
+
+/** The grant is not one that `approve --remember` wrote. */
+export function notRemembering(grant: string, directory: string): Failed {
+  return new Failed("not_remembering", [
+    `the grant ${grant} is not one that approve --remember wrote`,
+    `it is yours to edit or to remove: ${display(`${directory}/${grant}.toml`)}`,
+  ]);
+}
+
+/** The grant's file is not the one that was shown. */
+export function changedMeanwhile(grant: string): Failed {
+  return new Failed("changed_meanwhile", [
+    `the file of ${grant} was changed while it was shown, and stays`,
+    `see it again with bxctl grants revoke ${grant}`,
+  ]);
+}
+
 /** Why `daemon` refused a request. `approval`: the one that the request was about. */
 export function refused(daemon: Daemon, error: Body<"error">, approval: number | null): Failed {
   const { code, message } = error;
@@ -191,6 +258,19 @@ export const notices = {
     `approval ${approval} waits: bxctl approve ${approval}, or bxctl refuse ${approval}`,
   ],
   notPending: (approval: number) => [`approval ${approval} is pending no more`],
+  takenBack: (grant: string) => [`the grant ${grant} was taken back`],
+  notTakenBack: (grant: string, why: readonly string[]) => [
+    ...why,
+    `the grant ${grant} could not be taken back: bxctl grants revoke ${grant}`,
+  ],
+  notTakenUp: (ran: boolean, directory: string) => [
+    !ran
+      ? "the call was denied all the same, so nothing is remembered"
+      : `brokerd did not see the new grant, so nothing is remembered: does it read ${
+        display(directory)
+      }?`,
+    runbook("not-remembered"),
+  ],
   withdrawn: (approval: number) => [`approval ${approval} ended without your answer`],
   discarded: () => ["what was typed before the question was discarded"],
 } as const;

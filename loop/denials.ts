@@ -1,4 +1,7 @@
-/** What the model is told of a denial (specification 8): fixed words, never the owner's reason. Pure. */
+/**
+ * What the model is told of a denial (specification 8): fixed words, never the owner's reason, and after
+ * them the hint of the grant that made it, where that has one (decision 113). Pure.
+ */
 import type { DenyReason } from "../proto/decisions.ts";
 
 export const DENIALS = {
@@ -13,3 +16,8 @@ export const DENIALS = {
   audit_unavailable: "Denied: the audit log cannot be written; the owner has been told.",
   state_unreadable: "Denied: this session's broker state is damaged; the owner has been told.",
 } as const satisfies Record<DenyReason, string>;
+
+/** The words for `reason`; `hint` is the owner's own text for the model. */
+export function denialText(reason: DenyReason, hint: string | undefined): string {
+  return hint === undefined ? DENIALS[reason] : `${DENIALS[reason]}\nYour owner says: ${hint}`;
+}

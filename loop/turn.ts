@@ -7,7 +7,7 @@ import type { TurnEvent } from "../proto/messages.ts";
 import { assertNever } from "../proto/text.ts";
 import type { ToolPort } from "./broker_port.ts";
 import { conversation } from "./conversation.ts";
-import { DENIALS } from "./denials.ts";
+import { denialText } from "./denials.ts";
 import type { EntryOf } from "./entries.ts";
 import { parts } from "./events.ts";
 import type { ModelServer } from "./llama.ts";
@@ -137,7 +137,7 @@ export class Turn {
       case "failed":
         return { status: "failed", content: response.message, class: null, untrusted: null };
       case "denied":
-        return ours("denied", DENIALS[response.reason]);
+        return ours("denied", denialText(response.reason, response.hint));
       default:
         return assertNever(response);
     }

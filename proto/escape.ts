@@ -49,6 +49,15 @@ export function displayProse(value: string): string {
   return decodeHosts(value).replace(HIDDEN_BUT_LAYOUT, escapeCharacter);
 }
 
+/** `value` as a string of TOML that shows as data: what `display` escapes is escaped in TOML's own form. */
+export function displayToml(value: string): string {
+  const escaped = (hidden: string) => {
+    const hex = (hidden.codePointAt(0) ?? 0).toString(16);
+    return hex.length <= 4 ? `\\u${hex.padStart(4, "0")}` : `\\U${hex.padStart(8, "0")}`;
+  };
+  return JSON.stringify(value).replace(HIDDEN, escaped);
+}
+
 /**
  * `value` as JSON text that shows as data too: what `display` escapes is escaped in JSON's own form, so
  * that reading it gives the same value.

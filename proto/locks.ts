@@ -54,6 +54,8 @@ export interface CtlPlaces {
   readonly grants?: string;
   /** The grants directory, for the commands that read it; null for all others. */
   readonly grantsToRead: string | null;
+  /** The grants directory, for `approve --remember` and `grants revoke`; null for all others. */
+  readonly grantsToWrite: string | null;
   /** The page that `audit report` writes; null for all other commands. */
   readonly pageToWrite: string | null;
   /** For `doctor`, which looks at the machine; no other command does. */
@@ -122,13 +124,14 @@ function doctorLock(places: CtlPlaces): Lock {
 }
 
 function usualCtlLock(places: CtlPlaces): Lock {
-  const { layout, adminSocket, loopSocket, grantsToRead, pageToWrite } = places;
+  const { layout, adminSocket, loopSocket, grantsToRead, grantsToWrite, pageToWrite } = places;
   const grants = grantsToRead === null ? [] : [grantsToRead];
+  const written = grantsToWrite === null ? [] : [grantsToWrite];
   const page = pageToWrite === null ? [] : [pageToWrite];
   return {
     role: "bxctl",
     read: [places.configFile, layout.audit, ...grants, adminSocket, loopSocket],
-    write: [adminSocket, loopSocket, ...page],
+    write: [adminSocket, loopSocket, ...written, ...page],
     net: [`unix:${adminSocket}`, `unix:${loopSocket}`],
     env: ["BOXMAKER_HOME", "NO_COLOR", "TERM"],
     run: [],

@@ -5,6 +5,7 @@ import { CallId, SessionId, Timestamp } from "./ids.ts";
 import { DataClass } from "./tools.ts";
 import { DecisionRecord, DenyReason } from "./decisions.ts";
 import { BrokerStatus, LoopStatus } from "./status.ts";
+import { Hint } from "./grants.ts";
 import { text, u64, utf8Length } from "./text.ts";
 
 export { GrantProblem };
@@ -31,7 +32,8 @@ export const ToolResponse = z.discriminatedUnion("status", [
     truncated: z.boolean(),
   }),
   z.strictObject({ status: z.literal("failed"), message: text }),
-  z.strictObject({ status: z.literal("denied"), reason: DenyReason }),
+  /** `hint`: of the grant that made the denial, where that has one (decision 113). */
+  z.strictObject({ status: z.literal("denied"), reason: DenyReason, hint: Hint.optional() }),
 ]);
 export type ToolResponse = z.infer<typeof ToolResponse>;
 export type PendingResponse = Extract<ToolResponse, { status: "pending_approval" }>;

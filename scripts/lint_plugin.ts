@@ -23,8 +23,8 @@ export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>>
   ],
   ctl: [
     ...["ago", "args", "audit_calls", "audit_page", "audit_summary", "block", "checks"],
-    ...["doctor_checks", "explained", "status_checks"],
-    ...["grant_warnings", "help", "prose", "replayed"],
+    ...["doctor_checks", "durations", "explained", "status_checks"],
+    ...["grant_warnings", "help", "prose", "remembered", "replayed"],
   ],
 };
 

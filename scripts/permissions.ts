@@ -7,11 +7,13 @@ const HELP = `permissions prints the Deno flags that a role is started with, one
 
 usage: deno task permissions ROLE [--config PATH]
        deno task permissions bxctl [--config PATH] [--home PATH] [--admin-socket PATH] [--loop-socket PATH]
-                                   [--with-grants] [--grants DIR] [--out FILE] [--for-doctor]
+                                   [--with-grants] [--writes-grants] [--grants DIR] [--out FILE]
+                                   [--for-doctor]
 
   ROLE             brokerd (or broker), loopd (or loop), bxctl (or ctl)
   --config PATH    the role's configuration (default /etc/boxmaker/ROLE.toml, which may be missing)
   --with-grants    of bxctl: for a command that reads the grants (why, grants test, replay and check)
+  --writes-grants  of bxctl: for approve --remember and grants revoke, which read and write them
   --grants DIR     of bxctl: the same, for this directory of grants
   --out FILE       of bxctl: for audit report, which reads the grants and writes this file
   --for-doctor     of bxctl: for doctor, which looks at the machine
@@ -31,7 +33,8 @@ function main(args: string[]): number {
     options: {
       ...{ "config": path, "home": path, "admin-socket": path, "loop-socket": path },
       ...{ "grants": path, "out": path, "with-grants": { type: "boolean", default: false } },
-      "for-doctor": { type: "boolean", default: false },
+      ...{ "writes-grants": { type: "boolean", default: false } },
+      ...{ "for-doctor": { type: "boolean", default: false } },
     },
   });
   const [name, ...more] = positionals;
@@ -42,16 +45,13 @@ function main(args: string[]): number {
   }
   const foreign = role === "bxctl" ? undefined : PLACES.find((place) => values[place]);
   if (foreign !== undefined) throw new UsageError(`--${foreign} is for bxctl only`);
-  if (role !== "bxctl" && values["with-grants"]) {
-    throw new UsageError("--with-grants is for bxctl only");
+  for (const name of ["with-grants", "writes-grants", "for-doctor"] as const) {
+    if (role !== "bxctl" && values[name]) throw new UsageError(`--${name} is for bxctl only`);
   }
-  if (role !== "bxctl" && values["for-doctor"]) {
-    throw new UsageError("--for-doctor is for bxctl only");
-  }
-  const withGrants = values["with-grants"] || values.grants !== undefined ||
+  const readsGrants = values["with-grants"] || values.grants !== undefined ||
     values.out !== undefined;
   const flags = flagsFor(role, values, Deno.env.get("BOXMAKER_HOME"), {
-    ...{ withGrants, forDoctor: values["for-doctor"] },
+    ...{ readsGrants, writesGrants: values["writes-grants"], examines: values["for-doctor"] },
   });
   for (const flag of flags) console.log(flag);
   return 0;

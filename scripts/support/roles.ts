@@ -4,8 +4,13 @@
  */
 import { fileURLToPath } from "node:url";
 import { denoPath, lockOf as brokerLockOf, readBrokerConfig } from "../../broker/config.ts";
-import { examines, readCommandLine, readsGrants } from "../../ctl/args.ts";
-import { type CtlOverrides, lockOf as ctlLockOf, readCtlConfig } from "../../ctl/config.ts";
+import { readCommandLine, usesOf } from "../../ctl/args.ts";
+import {
+  type CtlOverrides,
+  type CtlUses,
+  lockOf as ctlLockOf,
+  readCtlConfig,
+} from "../../ctl/config.ts";
 import { missingPaths } from "../../ctl/grants_files.ts";
 import { lockOf as loopLockOf, readLoopConfig } from "../../loop/config.ts";
 import { denoFlags, type Role } from "../../proto/locks.ts";
@@ -35,13 +40,10 @@ export function mainOf(role: Role): string {
 /** Where a role is told to look; the daemons take `config` only. */
 export type Places = CtlOverrides;
 
-export interface FlagOptions {
+/** For bxctl: what its command may do. */
+export interface FlagOptions extends CtlUses {
   /** The program that brokerd may start for the egress proxy; null for none. */
   readonly deno?: string | null;
-  /** For a command of bxctl that reads the grants. */
-  readonly withGrants?: boolean;
-  /** For `bxctl doctor`. */
-  readonly forDoctor?: boolean;
 }
 
 /**
@@ -52,7 +54,7 @@ export function flagsFor(
   role: Role,
   places: Places,
   home: string | undefined,
-  { deno = denoPath(), withGrants = false, forDoctor = false }: FlagOptions = {},
+  { deno = denoPath(), ...uses }: FlagOptions = {},
 ): string[] {
   switch (role) {
     case "brokerd":
@@ -60,7 +62,7 @@ export function flagsFor(
     case "loopd":
       return denoFlags(loopLockOf(readLoopConfig(places.config ?? null, home)));
     case "bxctl":
-      return denoFlags(ctlLockOf(readCtlConfig(places, home, withGrants, forDoctor)));
+      return denoFlags(ctlLockOf(readCtlConfig(places, home, uses)));
     default:
       return assertNever(role);
   }
@@ -68,16 +70,17 @@ export function flagsFor(
 
 /**
  * The flags for bxctl with `args`, or null where they ask for nothing but words. Each command has its own:
- * most may not read the grants, one alone writes a file, and `grants check` may see which of the grants'
+ * most may not read the grants, three alone write a file, and `grants check` may see which of the grants'
  * paths are missing. Throws `ConfigError`.
  */
 export function ctlFlagsOf(args: readonly string[], home: string | undefined): string[] | null {
   const invocation = readCommandLine(args);
   if (invocation.kind !== "run") return null;
   const { command, places } = invocation;
-  const { name } = command;
-  const config = readCtlConfig(places, home, readsGrants(name), examines(name));
+  const config = readCtlConfig(places, home, usesOf(command));
   const lock = ctlLockOf(config);
-  const missing = name === "grants check" ? missingPaths(config.grants, config.layout.home) : [];
+  const missing = command.name === "grants check"
+    ? missingPaths(config.grants, config.layout.home)
+    : [];
   return denoFlags({ ...lock, read: [...lock.read, ...missing] });
 }

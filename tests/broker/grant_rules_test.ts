@@ -277,7 +277,9 @@ pure("what a file leaves out has its default", () => {
     result_class: "private",
     untrusted: false,
     expires: null,
+    hint: null,
     constraints: { paths: [], hosts: [], patterns: [] },
+    remembered: null,
     sha256: sha256(utf8(HEAD.replace("read_file", "shell"))),
   });
 });
@@ -296,6 +298,8 @@ pure("what a file gives is read, with the hash of the file's bytes", () => {
         assert.deepEqual(grantOf(fields, "w-1"), {
           ...fields,
           id: "w-1",
+          hint: null,
+          remembered: null,
           constraints: { paths: ["/n", "/ü", "/"], hosts: [], patterns: [] },
           sha256: sha256(utf8(grantFile(fields))),
         });

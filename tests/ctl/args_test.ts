@@ -5,6 +5,7 @@ import {
   examines,
   readCommandLine,
   readsGrants,
+  writesGrants,
 } from "../../ctl/args.ts";
 
 const pure = { permissions: "none" } as const;
@@ -38,8 +39,24 @@ Deno.test("every command is read with its values", pure, () => {
     "chat --say=-1": { name: "chat", session: null, say: "-1" },
     "approvals": { name: "approvals" },
     "approvals show 41": { name: "approvals show", approval: 41 },
-    "approve 0": { name: "approve", approval: 0 },
-    "approve 9007199254740991": { name: "approve", approval: Number.MAX_SAFE_INTEGER },
+    "approve 0": { name: "approve", approval: 0, remember: null, yes: false },
+    "approve 9007199254740991": {
+      ...{ name: "approve", approval: Number.MAX_SAFE_INTEGER, remember: null, yes: false },
+    },
+    "approve 41 --remember 30m": {
+      ...{ name: "approve", approval: 41, remember: 1_800_000, yes: false },
+    },
+    "approve 41 --remember=1h --yes": {
+      ...{ name: "approve", approval: 41, remember: 3_600_000, yes: true },
+    },
+    "approve 41 --remember 30d": {
+      ...{ name: "approve", approval: 41, remember: 2_592_000_000, yes: false },
+    },
+    "refuse --session s1 --all": { name: "refuse", session: "s1", reason: null },
+    "refuse --all --session s1 --reason no": { name: "refuse", session: "s1", reason: "no" },
+    "grants list": { name: "grants list" },
+    "grants revoke remembered-41": { name: "grants revoke", grant: "remembered-41", yes: false },
+    "grants revoke a --yes": { name: "grants revoke", grant: "a", yes: true },
     "refuse 41": { name: "refuse", approval: 41, reason: null },
     "refuse --reason 'not now' 41": { name: "refuse", approval: 41, reason: "not now" },
     "refuse 41 --reason=": { name: "refuse", approval: 41, reason: "" },
@@ -105,10 +122,29 @@ Deno.test(
     assert.deepEqual(names.filter(readsGrants), [
       "why",
       "grants check",
+      "grants list",
+      "grants revoke",
       "grants test",
       "grants replay",
       "audit report",
     ]);
+  },
+);
+
+Deno.test(
+  "approve --remember and grants revoke write the grants, and nothing else does",
+  pure,
+  () => {
+    const writes = (line: string) => {
+      const read = readCommandLine(words(line));
+      assert.ok(read.kind === "run", line);
+      return writesGrants(read.command);
+    };
+    const plain = names.filter((name) =>
+      writes(`${name}${COMMANDS[name].operand === null ? "" : " 1"}${NEEDED[name] ?? ""}`)
+    );
+    assert.deepEqual(plain, ["grants revoke"]);
+    assert.ok(writes("approve 1 --remember 1h"));
   },
 );
 
@@ -256,6 +292,30 @@ Deno.test("a wrong command line is told with what is wrong and what helps", pure
     "refuse x": [`x ${id}`, "see bxctl refuse --help"],
     "refuse ''": [` ${id}`, "see bxctl refuse --help"],
     "approve 9007199254740992": [`9007199254740992 ${id}`, "see bxctl approve --help"],
+    ...Object.fromEntries(
+      ["", "1", "0h", "1w", "1.5h", "-1h", "31d", "721h", "43201m", "999999999d", "1h ", "１h"].map(
+        (
+          value,
+        ) => [
+          `approve 41 '--remember=${value}'`,
+          [
+            `--remember: ${value} is not a duration such as 30m, 1h or 7d, at most 30d`,
+            "see bxctl approve --help",
+          ],
+        ],
+      ),
+    ),
+    "approve 41 --yes": ["--yes is for --remember", "see bxctl approve --help"],
+    "refuse --all": ["--session and --all go together", "see bxctl refuse --help"],
+    "refuse 41 --session s1": ["--session and --all go together", "see bxctl refuse --help"],
+    "refuse 41 --session s1 --all": [
+      "bxctl refuse takes no further argument 41",
+      "see bxctl refuse --help",
+    ],
+    "grants revoke ../x": [
+      "../x is not the GRANT, the name of its file without .toml",
+      "see bxctl grants revoke --help",
+    ],
     "approve 1 --reason x": ["bxctl approve takes no --reason", "see bxctl approve --help"],
     "approvals --say x": ["bxctl approvals takes no --say", "see bxctl approvals --help"],
     "approvals --json=yes": ["--json takes no value", "see bxctl --help"],

@@ -22,7 +22,7 @@ Deno.test("the grants are in the row of the commands that read them", () => {
   using place = new TempDir();
   const config = place.write("c.toml", '[paths]\nhome = "/srv/h"\ngrants = "/srv/g"\n');
   const row = (readsGrants: boolean) =>
-    lockOf(readCtlConfig({ config }, undefined, readsGrants)).read;
+    lockOf(readCtlConfig({ config }, undefined, { readsGrants })).read;
   assert.deepEqual(row(true).filter((path) => !row(false).includes(path)), ["/srv/g"]);
   assert.equal(row(true).length, row(false).length + 1);
 });

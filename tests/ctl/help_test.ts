@@ -14,12 +14,14 @@ const names = Object.keys(COMMANDS) as CommandName[];
 Deno.test("the help of one command reads as it should", pure, () => {
   assert.equal(
     helpText("refuse"),
-    `bxctl refuse: deny a waiting call
+    `bxctl refuse: deny a waiting call, or with --session and --all those of a session
 
-usage: bxctl refuse ID [--reason TEXT] [OPTIONS]
+usage: bxctl refuse ID [--reason TEXT] [--session ID] [--all] [OPTIONS]
 
 options:
   --reason TEXT        why, for the audit log only; at most 1 KiB
+  --session ID         the session (default for chat and grants test: a new one)
+  --all                every call of the session of --session that waits
   --json               print JSON: one document; one a line for the events of chat and for calls
   --home PATH          Boxmaker's home (default BOXMAKER_HOME, then /var/lib/boxmaker)
   --config PATH        the configuration (default /etc/boxmaker/bxctl.toml)
@@ -81,19 +83,28 @@ Deno.test("every option that the help of a command names is taken by that comman
     DATE: "2026-12-01",
     FILE: "/page.html",
     DIR: "/grants",
+    DURATION: "1h",
     "SEQ:HASH": `1:${"0".repeat(64)}`,
+  };
+  /** What an option goes with; with `--all` there is no operand. */
+  const beside: Readonly<Record<string, string[]>> = {
+    "approve --yes": ["--remember=1h"],
+    "refuse --session": ["--all"],
+    "refuse --all": ["--session=s1"],
   };
   for (const name of names) {
     const listed = [...helpText(name).matchAll(/^ {2}--([a-z-]+)(?: ([A-Z:]+))?/gm)];
     assert.ok(listed.length >= 6, name);
     for (const [, option, value] of listed) {
       if (option === "help") continue;
-      const operand = COMMANDS[name].operand === null ? [] : ["1"];
+      const more = beside[`${name} --${option}`] ?? [];
+      const spared = name === "refuse" && more.length > 0;
+      const operand = COMMANDS[name].operand === null || spared ? [] : ["1"];
       const flag = value === undefined ? `--${option}` : `--${option}=${values[value]}`;
       const { needed = [] }: CommandSpec = COMMANDS[name];
       const others = needed.filter((one) => one !== option)
         .map((one) => `--${one}=${values[OPTIONS[one].value ?? ""]}`);
-      const line = [...name.split(" "), ...operand, ...others, flag];
+      const line = [...name.split(" "), ...operand, ...others, ...more, flag];
       assert.equal(readCommandLine(line).kind, "run", line.join(" "));
     }
   }

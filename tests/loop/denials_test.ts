@@ -1,6 +1,6 @@
 /** The words of each denial, exactly (specification 8). */
 import assert from "node:assert/strict";
-import { DENIALS } from "../../loop/denials.ts";
+import { DENIALS, denialText } from "../../loop/denials.ts";
 import { DENY_REASONS } from "../../proto/decisions.ts";
 
 Deno.test({
@@ -23,5 +23,16 @@ Deno.test({
       DENY_REASONS.map((reason) => `${reason}: ${DENIALS[reason]}`).sort(),
       rows.sort(),
     );
+  },
+});
+
+Deno.test({
+  name: "a hint stands after the words, and without one there are only the words",
+  permissions: "none",
+  fn() {
+    for (const reason of DENY_REASONS) {
+      assert.equal(denialText(reason, undefined), DENIALS[reason]);
+      assert.equal(denialText(reason, "a\nb"), `${DENIALS[reason]}\nYour owner says: a\nb`);
+    }
   },
 });

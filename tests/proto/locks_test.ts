@@ -21,7 +21,7 @@ const LOOP = loopLock({
   configFile: "/e/loopd.toml",
   llama: "127.0.0.1:8080",
 });
-const CTL_PLACES = { ...HOME, layout: HOME, configFile: "/e/bxctl.toml" };
+const CTL_PLACES = { ...HOME, layout: HOME, configFile: "/e/bxctl.toml", grantsToWrite: null };
 const CTL = ctlLock({ ...CTL_PLACES, grantsToRead: null, pageToWrite: null });
 const CTL_WITH_GRANTS = ctlLock({
   ...CTL_PLACES,
@@ -287,4 +287,22 @@ Deno.test("a slash too many in a configured path does not look like more", {
     if (question.name !== "read" || question.path === undefined) continue;
     assert.ok(!own.includes(plain(question.path)), question.path);
   }
+});
+
+Deno.test("a command of bxctl that writes the grants writes them beside the rest, and no more", {
+  permissions: "none",
+}, () => {
+  const writing = ctlLock({
+    ...CTL_PLACES,
+    grantsToRead: HOME.grants,
+    grantsToWrite: HOME.grants,
+    pageToWrite: null,
+  });
+  assert.deepEqual(writing, { ...CTL_WITH_GRANTS, write: [...CTL.write, HOME.grants] });
+  const asked = (lock: Lock) => forbidden(lock, HOME).map(describe);
+  const left = asked(writing);
+  assert.deepEqual(asked(CTL_WITH_GRANTS).filter((one) => !left.includes(one)), [
+    "write /h/grants",
+  ]);
+  assert.ok(left.includes("write /h"));
 });

@@ -180,6 +180,8 @@ Deno.test("a grant's defaults", { permissions: "none" }, () => {
       result_class: "private",
       untrusted: false,
       expires: null,
+      hint: null,
+      remembered: null,
       constraints: { paths: [], hosts: [], patterns: [] },
     },
   });

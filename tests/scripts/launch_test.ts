@@ -39,20 +39,20 @@ Deno.test("the flags come from the places that the arguments name", () => {
   const test = ["grants", "test", "--tool=shell", "--arguments={}"];
   assert.deepEqual(
     flagsOfRun("bxctl", test, home),
-    flagsFor("bxctl", {}, home, { withGrants: true }),
+    flagsFor("bxctl", {}, home, { readsGrants: true }),
   );
   assert.deepEqual(
     flagsOfRun("bxctl", [...test, "--grants=/srv/g"], home),
-    flagsFor("bxctl", { grants: "/srv/g" }, home, { withGrants: true }),
+    flagsFor("bxctl", { grants: "/srv/g" }, home, { readsGrants: true }),
   );
-  assert.ok(flagsFor("bxctl", {}, home, { withGrants: true }).join().includes(`,${home}/grants,`));
+  assert.ok(flagsFor("bxctl", {}, home, { readsGrants: true }).join().includes(`,${home}/grants,`));
   assert.deepEqual(
     flagsOfRun("bxctl", ["audit", "report", "--out=/srv/page.html"], home),
-    flagsFor("bxctl", { out: "/srv/page.html" }, home, { withGrants: true }),
+    flagsFor("bxctl", { out: "/srv/page.html" }, home, { readsGrants: true }),
   );
   assert.deepEqual(
     flagsOfRun("bxctl", ["doctor"], home),
-    flagsFor("bxctl", {}, home, { forDoctor: true }),
+    flagsFor("bxctl", {}, home, { examines: true }),
   );
   assert.deepEqual(flagsOfRun("bxctl", ["status"], home), flagsFor("bxctl", {}, home));
   assert.ok(!flagsOfRun("bxctl", ["approvals"], home).join().includes("grants"));
@@ -67,7 +67,7 @@ Deno.test("grants check sees which paths of the grants are missing, and gets not
   const named = ["there", "gone", "home/loop/gone"].map((name) => `${place.path}/${name}`);
   const grant = { tool: "read_file", constraints: { paths: named } };
   place.write("home/grants/a.toml", grantFile(grant));
-  const usual = flagsFor("bxctl", {}, home, { withGrants: true });
+  const usual = flagsFor("bxctl", {}, home, { readsGrants: true });
   const flags = flagsOfRun("bxctl", ["grants", "check"], home);
   assert.deepEqual(
     flags.map((flag) => flag.replace(`,${place.path}/gone`, "")),

@@ -63,7 +63,7 @@ Deno.test("BOXMAKER_HOME counts where the configuration names no home, and for b
   assert.deepEqual(
     report,
     flagsFor("bxctl", { out: "/srv/page.html", grants: "/srv/g" }, "/srv/home", {
-      withGrants: true,
+      readsGrants: true,
     }),
   );
   assert.match(report.join("\n"), /read=\S*,\/srv\/g,\S*\n--allow-write=\S*,\/srv\/page\.html\n/);
@@ -75,6 +75,9 @@ Deno.test("for a command of bxctl that reads the grants, its flags have them", a
     (await runScript("permissions.ts", ["bxctl", ...args], { env })).stdout;
   assert.match(await print("--with-grants"), /^--allow-read=.*,\/srv\/home\/grants,/m);
   assert.match(await print("--grants", "/srv/g"), /^--allow-read=.*,\/srv\/g,/m);
+  assert.doesNotMatch(await print("--with-grants"), /^--allow-write=.*grants/m);
+  assert.match(await print("--writes-grants"), /^--allow-read=.*,\/srv\/home\/grants,/m);
+  assert.match(await print("--writes-grants"), /^--allow-write=.*,\/srv\/home\/grants$/m);
   assert.doesNotMatch(await print(), /grants/);
 });
 
@@ -85,7 +88,7 @@ Deno.test("for the doctor, bxctl's flags let it look at the home, and no other's
   const doctor = await print("--for-doctor");
   assert.deepEqual(
     doctor.trimEnd().split("\n"),
-    flagsFor("bxctl", {}, "/srv/home", { forDoctor: true }),
+    flagsFor("bxctl", {}, "/srv/home", { examines: true }),
   );
   assert.match(doctor, /^--allow-read=.*,\/srv\/home,/m);
   assert.match(doctor, /^--deny-read=\/srv\/home\/loop\/sessions,/m);
@@ -125,6 +128,7 @@ Deno.test("wrong usage goes to stderr, with 2; --help to stdout, with 0", async 
       ["brokerd", "--grants", "/a"],
       ["brokerd", "--with-grants"],
       ["brokerd", "--for-doctor"],
+      ["loopd", "--writes-grants"],
       ["brokerd", "--out", "/a.html"],
       ["brokerd", "--colour"],
       ["brokerd", "--config"],

@@ -1,5 +1,5 @@
 /** bxctl as a process under its own flags, on pipes or on a terminal, and its commands in this process. */
-import { examines, readCommandLine, readsGrants } from "../../ctl/args.ts";
+import { readCommandLine, usesOf } from "../../ctl/args.ts";
 import { lockOf, readCtlConfig } from "../../ctl/config.ts";
 import type { Io } from "../../ctl/io.ts";
 import { type Layout, layout } from "../../proto/layout.ts";
@@ -40,9 +40,8 @@ export interface RunOptions {
 export function flagsFor(home: string, args: readonly string[] = []): string[] {
   const read = readCommandLine(args);
   if (read.kind !== "run") return denoFlags(lockOf(readCtlConfig({ home }, undefined)));
-  const { command: { name }, places: { grants, out } } = read;
-  const places = { home, grants, out };
-  const config = readCtlConfig(places, undefined, readsGrants(name), examines(name));
+  const { command, places: { grants, out } } = read;
+  const config = readCtlConfig({ home, grants, out }, undefined, usesOf(command));
   return denoFlags(lockOf(config));
 }
 

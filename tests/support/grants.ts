@@ -10,6 +10,7 @@ export interface GrantFields {
   readonly result_class?: string;
   readonly untrusted?: boolean;
   readonly expires?: string;
+  readonly hint?: string;
   readonly constraints?: {
     readonly paths?: readonly string[];
     readonly hosts?: readonly string[];

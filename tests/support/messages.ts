@@ -50,6 +50,7 @@ const BODIES: { readonly [K in Kind]: Bodies<Body<K>> } = {
       { status: "result", content: "…", class: "secret", untrusted: true, truncated: true },
       { status: "failed", message: "the result could not be recorded" },
       ...DENY_REASONS.map((reason) => ({ status: "denied" as const, reason })),
+      { status: "denied", reason: "denied_by_grant", hint: 'Ask for "/n/public".\nIt is open.' },
     ],
   },
   chat: {
