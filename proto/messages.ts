@@ -98,6 +98,7 @@ export const BODIES = {
   tool_response: ToolResponse,
   chat: z.strictObject({ session: SessionId.nullable(), text }),
   turn_event: TurnEvent,
+  stop: z.strictObject({ session: SessionId }),
   approvals: z.strictObject({}),
   approval_list: z.strictObject({ items: z.array(PendingApproval) }),
   approve: z.strictObject({ approval: u64 }),
@@ -123,7 +124,7 @@ export type Message<K extends Kind = Kind> = {
 export const REQUESTS = {
   "broker.sock": ["tool_request"],
   "admin.sock": ["approvals", "approve", "refuse", "check_grants"],
-  "loop.sock": ["chat"],
+  "loop.sock": ["chat", "stop"],
 } as const satisfies Record<string, readonly Kind[]>;
 export type SocketName = keyof typeof REQUESTS;
 export type RequestKind<S extends SocketName> = (typeof REQUESTS)[S][number];

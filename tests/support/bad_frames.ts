@@ -36,7 +36,10 @@ export const GOOD: Readonly<Record<Socket, readonly string[]>> = {
     request("refuse", { approval: 4100, reason: null }),
     request("check_grants", {}),
   ],
-  "loop.sock": [request("chat", { session: null, text: 'h\u00e9 "\\' })],
+  "loop.sock": [
+    request("chat", { session: null, text: 'h\u00e9 "\\' }),
+    request("stop", { session: "s-1" }),
+  ],
 };
 
 function joined(...parts: readonly (Uint8Array | readonly number[])[]): Uint8Array<ArrayBuffer> {

@@ -132,6 +132,10 @@ export type Script = (
 /** loopd's side of loop.sock: plays a script for each turn, the last one over and over. */
 export class FakeLoop implements Disposable {
   readonly requests: Body<"chat">[] = [];
+  /** The sessions that were to be stopped. */
+  readonly stops: string[] = [];
+  /** Runs for each stop, before it is answered. */
+  stopped: () => Promise<void> | void = () => {};
   readonly #server: Server;
 
   constructor(path: string, ...scripts: Script[]) {
@@ -139,7 +143,14 @@ export class FakeLoop implements Disposable {
       listener: listen(path),
       socket: "loop.sock",
       sendTimeoutMs: SEND_TIMEOUT_MS,
-      handle: async ({ body }, exchange) => {
+      handle: async (request, exchange) => {
+        if (request.kind === "stop") {
+          this.stops.push(request.body.session);
+          await this.stopped();
+          await exchange.send({ kind: "ok", final: true, body: {} });
+          return;
+        }
+        const { body } = request;
         const script = scripts[Math.min(this.requests.length, scripts.length - 1)];
         this.requests.push(body);
         const send = async (event: TurnEvent) => {
