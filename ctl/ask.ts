@@ -1,6 +1,6 @@
 /** The one question: `approve 41? [y/N] ` (specification 9; contracts 4). */
 import type { Io } from "./io.ts";
-import type { Keyboard } from "./keyboard.ts";
+import type { Lines } from "./lines.ts";
 import { notices } from "./notices.ts";
 
 /** `withdrawn`: the approval ended otherwise before the owner answered. */
@@ -12,26 +12,22 @@ export type Answer = "yes" | "no" | "withdrawn";
  */
 export async function askToApprove(
   approval: number,
-  keyboard: Keyboard,
+  lines: Lines,
   io: Io,
   ended: AbortSignal,
 ): Promise<Answer> {
-  if (await keyboard.discard()) io.tell(...notices.discarded());
+  if (await lines.discard()) io.tell(...notices.discarded());
   if (ended.aborted) return "withdrawn";
-  io.prompt(`approve ${approval}? [y/N] `);
-  const input = await keyboard.line(ended);
+  const input = await lines.answer(`approve ${approval}? [y/N] `, ended);
   switch (input.kind) {
     case "line":
       return input.text === "y" ? "yes" : "no";
     case "not_utf8":
-      return "no";
     case "end":
-      io.prompt("\n");
       return "no";
     case "withdrawn":
-      io.prompt("\n");
       // A late answer must not become the next line of the chat.
-      await keyboard.discard();
+      await lines.discard();
       return "withdrawn";
   }
 }

@@ -3,7 +3,7 @@
  * asks for nothing more (contracts 7). Everything is in the session log, synced, before it is shown.
  */
 import { type CallId, type SessionId, timestamp } from "../proto/ids.ts";
-import type { TurnEvent } from "../proto/messages.ts";
+import { STOPPED, type TurnEvent } from "../proto/messages.ts";
 import { assertNever } from "../proto/text.ts";
 import type { ToolPort } from "./broker_port.ts";
 import { conversation } from "./conversation.ts";
@@ -31,7 +31,7 @@ export type TurnEnd =
 /** The reason of a turn's signal where the owner stopped the turn: its client is still there. */
 export class Stopped extends Error {
   constructor() {
-    super("stopped by the owner");
+    super(STOPPED);
   }
 }
 

@@ -5,6 +5,8 @@ import { DataClass } from "./tools.ts";
 import { DecisionRecord, DenyReason } from "./decisions.ts";
 import { text, u64, utf8Length } from "./text.ts";
 
+/** The message of the `failed` that ends a turn which its owner stopped. */
+export const STOPPED = "stopped by the owner";
 /** A refusal's reason, in bytes (contracts 4). */
 export const MAX_REASON_BYTES = 1024;
 

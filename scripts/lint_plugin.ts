@@ -23,7 +23,8 @@ export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>>
   ],
   ctl: [
     ...["ago", "args", "audit_calls", "audit_page", "audit_summary", "block", "explained"],
-    ...["grant_warnings", "help", "prose", "replayed"],
+    ...["editor", "grant_warnings", "help", "keys", "one_line", "prose", "replayed", "screen"],
+    "width",
   ],
 };
 
