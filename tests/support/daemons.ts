@@ -136,6 +136,7 @@ export class FakeLoop implements Disposable {
   readonly stops: string[] = [];
   /** Runs for each stop, before it is answered. */
   stopped: () => Promise<void> | void = () => {};
+  stopAnswer: Message = { kind: "ok", final: true, body: {} };
   readonly #server: Server;
 
   constructor(path: string, ...scripts: Script[]) {
@@ -147,7 +148,7 @@ export class FakeLoop implements Disposable {
         if (request.kind === "stop") {
           this.stops.push(request.body.session);
           await this.stopped();
-          await exchange.send({ kind: "ok", final: true, body: {} });
+          await exchange.send(this.stopAnswer);
           return;
         }
         const { body } = request;
