@@ -277,7 +277,7 @@ Deno.test("leaving by a second Ctrl-C before the question leaves the terminal as
   await using terminal = new Terminal(home.layout.home, ["chat"], { shell });
   await terminal.shows("> ");
   const [, device = "", before = ""] =
-    /on (\S+)\.\r\n([^]*)\x1b\[\?2004h> $/.exec(terminal.screen) ??
+    /on (\S+)\.\r\n([^]*)\p{Cc}\[\?2004h> $/u.exec(terminal.screen) ??
       [];
   assert.match(before, /speed/);
   await terminal.type("hello\n");
