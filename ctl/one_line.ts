@@ -6,16 +6,16 @@ import { widthOf } from "./width.ts";
 const LEAST = 20;
 
 /**
- * `text` as data in `columns` columns. Where it is longer its middle is left out, which is said, as in
- * `… <n> more characters, <how> …`: three quarters of what is shown are its beginning. It is cut before
+ * `text` as data in `columns` columns. Where it is longer its middle is left out, which is said, as
+ * `… <n> more …`, in characters: three quarters of what is shown are its beginning. It is cut before
  * anything is escaped, and between characters.
  */
-export function fitted(text: string, columns: number, how: string): string {
+export function fitted(text: string, columns: number): string {
   // The display rules only make a text longer, and a character without width is part of another one.
   const short = text.length <= 4 * columns ? display(text) : null;
   if (short !== null && widthOf(short) <= columns) return short;
   const characters = [...text];
-  const note = (more: number) => `… ${more} more characters, ${how} …`;
+  const note = (more: number) => `… ${more} more …`;
   const room = Math.max(LEAST, columns - note(characters.length).length);
   const last = fitting(
     characters.slice(-room).reverse(),

@@ -69,10 +69,9 @@ export class Printer {
   }
 
   #about(what: string, text: string): void {
-    const how = "see --json";
     const rest = this.#columns === null
-      ? shortened(text, how)
-      : fitted(text, this.#columns() - widthOf(what), how);
+      ? shortened(text, "see --json")
+      : fitted(text, this.#columns() - widthOf(what));
     this.lines(`${what}${rest}\n`);
   }
 

@@ -146,6 +146,7 @@ Deno.test("a question whose approval ends otherwise is withdrawn, and its answer
   await terminal.type("hello\n");
   await terminal.shows(QUESTION);
   await terminal.type("y");
+  await terminal.shows(`${QUESTION}y`);
   bench.broker.items = [];
   bench.ended.open();
   await terminal.shows(
