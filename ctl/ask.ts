@@ -1,6 +1,6 @@
 /** A question with yes or no, as `approve 41? [y/N] ` (specification 9; contracts 4). */
 import type { Io } from "./io.ts";
-import type { Keyboard } from "./keyboard.ts";
+import type { Lines } from "./lines.ts";
 import { notices } from "./notices.ts";
 
 /** `withdrawn`: the approval ended otherwise before the owner answered. */
@@ -9,11 +9,11 @@ export type Answer = "yes" | "no" | "withdrawn";
 /** Asks whether to approve. `ended` is aborted once the approval has ended otherwise. */
 export function askToApprove(
   approval: number,
-  keyboard: Keyboard,
+  lines: Lines,
   io: Io,
   ended: AbortSignal,
 ): Promise<Answer> {
-  return ask(`approve ${approval}? [y/N] `, keyboard, io, ended);
+  return ask(`approve ${approval}? [y/N] `, lines, io, ended);
 }
 
 /**
@@ -22,26 +22,22 @@ export function askToApprove(
  */
 export async function ask(
   question: string,
-  keyboard: Keyboard,
+  lines: Lines,
   io: Io,
   ended: AbortSignal,
 ): Promise<Answer> {
-  if (await keyboard.discard()) io.tell(...notices.discarded());
+  if (await lines.discard()) io.tell(...notices.discarded());
   if (ended.aborted) return "withdrawn";
-  io.prompt(question);
-  const input = await keyboard.line(ended);
+  const input = await lines.answer(question, ended);
   switch (input.kind) {
     case "line":
       return input.text === "y" ? "yes" : "no";
     case "not_utf8":
-      return "no";
     case "end":
-      io.prompt("\n");
       return "no";
     case "withdrawn":
-      io.prompt("\n");
       // A late answer must not become the next line of the chat.
-      await keyboard.discard();
+      await lines.discard();
       return "withdrawn";
   }
 }

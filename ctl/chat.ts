@@ -1,16 +1,17 @@
 /** `bxctl chat` (specification 9; contracts 4 and 6). */
 import type { SessionId } from "../proto/ids.ts";
-import type { Body, PendingApproval, TurnEvent } from "../proto/messages.ts";
+import { type Body, type PendingApproval, STOPPED, type TurnEvent } from "../proto/messages.ts";
 import { assertNever } from "../proto/text.ts";
 import type { Admin } from "./admin.ts";
 import { approve } from "./approve.ts";
 import { askToApprove } from "./ask.ts";
 import { approvalBlock } from "./block.ts";
 import { answerJson, type Io, reportFailure, type Status } from "./io.ts";
-import type { Keyboard } from "./keyboard.ts";
+import type { Lines } from "./lines.ts";
 import { Failed, notices } from "./notices.ts";
 import { Printer } from "./printer.ts";
 import { refuse } from "./refuse.ts";
+import { Stopper } from "./stop.ts";
 import { Turn } from "./turn.ts";
 
 export interface ChatOptions {
@@ -20,6 +21,10 @@ export interface ChatOptions {
   /** The one message to send; null for a chat. */
   readonly say: string | null;
   readonly json: boolean;
+  /** How wide the terminal is that the turns are shown on, in columns; null where lines may be longer. */
+  readonly columns: (() => number) | null;
+  /** Ends the program as Ctrl-C does. */
+  readonly leave: () => never;
 }
 
 type ApprovalPending = Extract<TurnEvent, { type: "approval_pending" }>;
@@ -28,10 +33,10 @@ type ApprovalPending = Extract<TurnEvent, { type: "approval_pending" }>;
 export async function chat(
   options: ChatOptions,
   admin: Admin,
-  keyboard: Keyboard,
+  lines: Lines,
   io: Io,
 ): Promise<Status> {
-  const conversation = new Conversation(options, admin, keyboard, io);
+  const conversation = new Conversation(options, admin, lines, io);
   return options.say === null
     ? await conversation.run()
     : await conversation.turn(options.say)
@@ -42,27 +47,30 @@ export async function chat(
 class Conversation {
   readonly #options: ChatOptions;
   readonly #admin: Admin;
-  readonly #keyboard: Keyboard;
+  readonly #lines: Lines;
   readonly #io: Io;
   readonly #printer: Printer;
   /** The session of the turns so far; every further turn goes on with it. */
   #session: SessionId | null;
   #sessionTold = false;
+  /** The last call that has no result yet. */
+  #call: Extract<TurnEvent, { type: "tool_call" }> | null = null;
+  /** The question of an approval is on the screen. */
+  #asking = false;
 
-  constructor(options: ChatOptions, admin: Admin, keyboard: Keyboard, io: Io) {
+  constructor(options: ChatOptions, admin: Admin, lines: Lines, io: Io) {
     this.#options = options;
     this.#admin = admin;
-    this.#keyboard = keyboard;
+    this.#lines = lines;
     this.#io = io;
-    this.#printer = new Printer(io);
+    this.#printer = new Printer(io, options.columns);
     this.#session = options.session;
   }
 
-  /** A turn for each line, until the input ends. */
+  /** A turn for each message, until the input ends. */
   async run(): Promise<Status> {
     while (true) {
-      if (this.#keyboard.isTerminal) this.#io.prompt("> ");
-      const input = await this.#keyboard.line();
+      const input = await this.#lines.message();
       switch (input.kind) {
         case "line":
           if (input.text.trim() !== "") await this.#turnOfMany(input.text);
@@ -70,8 +78,9 @@ class Conversation {
         case "not_utf8":
           this.#io.tell(...notices.notUtf8());
           break;
+        case "interrupted":
+          return this.#options.leave();
         default:
-          if (this.#keyboard.isTerminal) this.#io.prompt("\n");
           return 0;
       }
     }
@@ -88,25 +97,59 @@ class Conversation {
     }
   }
 
-  /** Sends `text` and prints the turn; whether that came to its end. */
+  /** Sends `text` and prints the turn; whether that came to its end. Ctrl-C stops it. */
   async turn(text: string): Promise<boolean> {
-    const turn = await Turn.start(this.#options.loopSocket, this.#session, text);
+    const { loopSocket: path, leave } = this.#options;
+    let turn: Turn | null = null;
+    const stopper = new Stopper({
+      path,
+      leave,
+      hangUp: () => turn?.close(),
+      stopping: () => {
+        if (!this.#asking) this.#tellStopping();
+      },
+    });
+    this.#call = null;
+    this.#lines.interrupted = () => stopper.press();
     try {
-      let last: TurnEvent | null = null;
-      for (let event = await turn.next(); event !== null; event = await turn.next()) {
-        if (event.type === "session") this.#session = event.session;
-        if (this.#options.json) answerJson(this.#io, event);
-        else await this.#show(event, turn);
-        last = event;
-      }
-      return last?.type === "done";
-    } finally {
-      turn.close();
+      turn = await Turn.start(path, this.#session, text);
+      return await this.#follow(turn, stopper);
+    } catch (error) {
+      // Hanging up was what was left to do.
+      if (!(error instanceof Failed) || !stopper.signal.aborted) throw error;
       this.#printer.endLine();
+      this.#io.tell(...notices.hungUp());
+      return false;
+    } finally {
+      turn?.close();
+      this.#printer.endLine();
+      await stopper.settled();
+      this.#lines.interrupted = () => {};
     }
   }
 
-  async #show(event: Body<"turn_event">, turn: Turn): Promise<void> {
+  async #follow(turn: Turn, stopper: Stopper): Promise<boolean> {
+    let last: TurnEvent | null = null;
+    for (let event = await turn.next(); event !== null; event = await turn.next()) {
+      if (event.type === "session") {
+        this.#session = event.session;
+        stopper.known(event.session);
+      }
+      if (event.type === "tool_call") this.#call = event;
+      if (event.type === "tool_result") this.#call = null;
+      if (this.#options.json) answerJson(this.#io, event);
+      else await this.#show(event, turn, stopper.signal);
+      last = event;
+    }
+    return last?.type === "done";
+  }
+
+  #tellStopping(): void {
+    this.#printer.endLine();
+    this.#io.tell(...notices.stopping());
+  }
+
+  async #show(event: Body<"turn_event">, turn: Turn, stopped: AbortSignal): Promise<void> {
     switch (event.type) {
       case "session":
         if (!this.#sessionTold) this.#io.tell(...notices.session(event.session));
@@ -120,19 +163,23 @@ class Conversation {
       case "tool_result":
         return this.#printer.result(event);
       case "approval_pending":
-        return await this.#showApproval(event, turn);
+        return await this.#showApproval(event, turn, stopped);
       case "done":
         return this.#printer.endLine();
       case "failed":
         this.#printer.endLine();
-        return this.#io.tell(...notices.turnFailed(event.message));
+        if (event.message !== STOPPED) return this.#io.tell(...notices.turnFailed(event.message));
+        if (this.#call !== null && this.#session !== null) {
+          this.#printer.stopped(this.#call, this.#session);
+        }
+        return this.#io.tell(...notices.stopped());
       default:
         return assertNever(event);
     }
   }
 
   /** Prints the waiting call as brokerd has it, since loopd's word is not enough to approve on. */
-  async #showApproval(event: ApprovalPending, turn: Turn): Promise<void> {
+  async #showApproval(event: ApprovalPending, turn: Turn, stopped: AbortSignal): Promise<void> {
     const { approval } = event;
     let item: PendingApproval | undefined;
     try {
@@ -148,15 +195,24 @@ class Conversation {
     }
     const block = approvalBlock(item, this.#io.now(), true);
     this.#printer.lines(block);
-    const asks = this.#keyboard.isTerminal && this.#options.say === null;
+    if (stopped.aborted) return;
+    const asks = this.#lines.isTerminal && this.#options.say === null;
     if (!asks) return this.#io.tell(...notices.leftPending(approval));
     // Where stdout goes elsewhere, the owner must still see what is asked about.
     if (!this.#io.terminal) this.#io.prompt(block);
-    await this.#ask(item, turn);
+    await this.#ask(item, turn, stopped);
   }
 
-  async #ask({ approval, call }: PendingApproval, turn: Turn): Promise<void> {
-    const answer = await askToApprove(approval, this.#keyboard, this.#io, turn.endOf(call));
+  async #ask(
+    { approval, call }: PendingApproval,
+    turn: Turn,
+    stopped: AbortSignal,
+  ): Promise<void> {
+    const ended = AbortSignal.any([turn.endOf(call), stopped]);
+    this.#asking = true;
+    const answer = await askToApprove(approval, this.#lines, this.#io, ended)
+      .finally(() => this.#asking = false);
+    if (stopped.aborted) this.#tellStopping();
     try {
       if (answer === "yes") await approve(this.#admin, this.#io, false, approval);
       else if (answer === "no") await refuse(this.#admin, this.#io, false, approval, null);

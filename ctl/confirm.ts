@@ -1,12 +1,12 @@
 /** The question before a grant file is written or removed (decision 111). */
 import { ask } from "./ask.ts";
 import type { Io } from "./io.ts";
-import type { Keyboard } from "./keyboard.ts";
+import type { Lines } from "./lines.ts";
 import { Failed, notConfirmed } from "./notices.ts";
 
 /** How the owner is asked: on a terminal, or by `--yes` beforehand. */
 export interface Asking {
-  readonly keyboard: Keyboard;
+  readonly lines: Lines;
   readonly yes: boolean;
   /** With `--json` nothing is asked: only `--yes` counts. */
   readonly json: boolean;
@@ -18,13 +18,13 @@ export interface Asking {
  */
 export async function confirm(
   question: string,
-  { keyboard, yes, json }: Asking,
+  { lines, yes, json }: Asking,
   io: Io,
   left: readonly string[],
 ): Promise<void> {
   if (yes) return;
-  if (json || !keyboard.isTerminal) throw notConfirmed(left);
+  if (json || !lines.isTerminal) throw notConfirmed(left);
   const never = new AbortController().signal;
-  if (await ask(question, keyboard, io, never) === "yes") return;
+  if (await ask(question, lines, io, never) === "yes") return;
   throw new Failed("not_confirmed", ["nothing was done", ...left]);
 }

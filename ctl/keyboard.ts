@@ -29,7 +29,7 @@ export type Input =
  * How long nothing must be typed before a question, in milliseconds. Long enough that everything typed
  * earlier has come through, and that somebody in the middle of typing sees the question first.
  */
-const QUIET_MS = 500;
+export const QUIET_MS = 500;
 /** How long a read may take to begin, in milliseconds. */
 const BEGIN_MS = 50;
 /** So many ends of the input are no Ctrl-D any more: the terminal has gone away. */
@@ -133,7 +133,7 @@ export class Keyboard {
 }
 
 /** Never resolves without a signal. */
-function whenAborted(signal: AbortSignal | undefined): Promise<void> {
+export function whenAborted(signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) resolve();
     signal?.addEventListener("abort", () => resolve(), { once: true });

@@ -23,9 +23,12 @@ import { testGrants } from "./grants_try.ts";
 import { helpText } from "./help.ts";
 import { type Io, OutputGone, realIo, reportFailure, type Status } from "./io.ts";
 import { Keyboard, stdin } from "./keyboard.ts";
+import { PlainLines } from "./lines.ts";
 import { Failed, notAllowed, notices } from "./notices.ts";
 import { refuse, refuseSession } from "./refuse.ts";
 import { showStatus } from "./status.ts";
+import { realTty, terminalSize } from "./tty.ts";
+import { Typist } from "./typist.ts";
 import { why } from "./why.ts";
 
 /** Signals that end a chat, with their numbers: the exit status is 128 more. */
@@ -66,9 +69,45 @@ function checkRuntime(config: CtlConfig): void {
  * Ends on a signal as on any other end: the runtime gives the terminal its mode back then, but not where
  * a signal ends it, and Ctrl-C may come while the terminal is without its echo.
  */
-function exitOnSignals(): void {
+function exitOnSignals(before = () => {}): void {
   for (const [signal, number] of SIGNALS) {
-    Deno.addSignalListener(signal, () => Deno.exit(128 + number));
+    Deno.addSignalListener(signal, () => {
+      before();
+      Deno.exit(128 + number);
+    });
+  }
+}
+
+const plainLines = (io: Io) => new PlainLines(new Keyboard(stdin), io);
+
+/** A chat in lines of its own editing where the terminal can be drawn on, else in those of the kernel. */
+async function runChat(
+  command: Extract<Command, { name: "chat" }>,
+  config: CtlConfig,
+  io: Io,
+  json: boolean,
+): Promise<Status> {
+  const draws = command.say === null && environment("TERM") !== "dumb";
+  const tty = draws ? realTty() : null;
+  const typist = tty === null ? null : new Typist(tty);
+  const close = () => typist?.close();
+  const leave = () => {
+    close();
+    Deno.exit(130);
+  };
+  const columns = typist !== null && io.terminal ? () => terminalSize().columns : null;
+  const options = { ...command, loopSocket: config.loopSocket, json, columns, leave };
+  exitOnSignals(close);
+  if (typist !== null) {
+    typist.open();
+    Deno.addSignalListener("SIGWINCH", () => typist.resized());
+    Deno.addSignalListener("SIGCONT", () => typist.resumed());
+  }
+  try {
+    const lines = typist ?? plainLines(io);
+    return await chat(options, new Admin(config.adminSocket), lines, io);
+  } finally {
+    close();
   }
 }
 
@@ -85,11 +124,8 @@ async function run(command: Command, config: CtlConfig, io: Io, json: boolean): 
   const admin = new Admin(config.adminSocket);
   const places = { audit: config.layout.audit, grants: config.grants };
   switch (command.name) {
-    case "chat": {
-      const options = { ...command, loopSocket: config.loopSocket, json };
-      exitOnSignals();
-      return await chat(options, admin, new Keyboard(stdin), io);
-    }
+    case "chat":
+      return await runChat(command, config, io, json);
     case "status":
       return await showStatus({ ...config, audit: config.layout.audit }, io, json);
     case "doctor":
@@ -102,7 +138,7 @@ async function run(command: Command, config: CtlConfig, io: Io, json: boolean): 
       const { approval, remember, yes } = command;
       if (remember === null) return await approve(admin, io, json, approval);
       exitOnSignals();
-      const asking = { keyboard: new Keyboard(stdin), yes, json };
+      const asking = { lines: plainLines(io), yes, json };
       const { grants } = config;
       return await approveAndRemember(admin, { approval, remember, grants }, asking, io);
     }
@@ -119,7 +155,7 @@ async function run(command: Command, config: CtlConfig, io: Io, json: boolean): 
       return listGrants(config.grants, io, json);
     case "grants revoke": {
       exitOnSignals();
-      const asking = { keyboard: new Keyboard(stdin), yes: command.yes, json };
+      const asking = { lines: plainLines(io), yes: command.yes, json };
       return await revokeGrant(config.grants, command.grant, asking, io);
     }
     case "grants test":

@@ -252,6 +252,9 @@ export const notices = {
   session: (session: string) => [
     `session ${display(session)}; to go on with it: bxctl chat --session ${display(session)}`,
   ],
+  stopping: () => ["stopping the turn; Ctrl-C again ends the chat"],
+  stopped: () => ["the turn was stopped"],
+  hungUp: () => ["hung up on loopd, which ends the turn"],
   turnFailed: (message: string) => [`the turn failed: ${display(message)}`],
   notUtf8: () => ["that line is not UTF-8 and was not sent"],
   leftPending: (approval: number) => [

@@ -4,7 +4,9 @@ import type { TurnEvent } from "../proto/messages.ts";
 import { expiry } from "./ago.ts";
 import { shortened } from "./block.ts";
 import type { Io } from "./io.ts";
+import { fitted } from "./one_line.ts";
 import { Prose } from "./prose.ts";
+import { widthOf } from "./width.ts";
 
 /** The model's own words. */
 type ProseType = "text" | "reasoning";
@@ -12,12 +14,15 @@ type EventOf<T extends TurnEvent["type"]> = Extract<TurnEvent, { type: T }>;
 
 export class Printer {
   readonly #io: Io;
+  readonly #columns: (() => number) | null;
   #prose: { readonly type: ProseType; readonly stream: Prose } | null = null;
   /** The last line has no newline yet. */
   #open = false;
 
-  constructor(io: Io) {
+  /** `columns`: how wide a line about a call may be; null where that is the display rules' matter alone. */
+  constructor(io: Io, columns: (() => number) | null) {
     this.#io = io;
+    this.#columns = columns;
   }
 
   /** Prints a piece of the model's text as it comes. Reasoning is dimmed, or else named. */
@@ -31,11 +36,17 @@ export class Printer {
   }
 
   call({ tool, arguments: args }: EventOf<"tool_call">): void {
-    this.lines(`[call] ${display(tool)} ${shortened(args, "see --json")}\n`);
+    this.#about(`[call] ${display(tool)} `, args);
   }
 
   result({ status, tool, content }: EventOf<"tool_result">): void {
-    this.lines(`[${status}] ${display(tool)} ${shortened(content, "see --json")}\n`);
+    this.#about(`[${status}] ${display(tool)} `, content);
+  }
+
+  /** A call that was with brokerd when the turn was stopped: what came of it is not known here. */
+  stopped({ tool }: EventOf<"tool_call">, session: string): void {
+    const where = `bxctl audit log --session ${display(session)}`;
+    this.lines(`[stopped] ${display(tool)} what came of it: ${where}\n`);
   }
 
   /** A waiting call whose block cannot be had. */
@@ -55,6 +66,13 @@ export class Printer {
     this.#prose = null;
     if (this.#open) this.#io.answer("\n");
     this.#open = false;
+  }
+
+  #about(what: string, text: string): void {
+    const rest = this.#columns === null
+      ? shortened(text, "see --json")
+      : fitted(text, this.#columns() - widthOf(what));
+    this.lines(`${what}${rest}\n`);
   }
 
   #write(shown: string): void {

@@ -15,7 +15,7 @@ import {
   SessionLogUnavailable,
 } from "./session_log.ts";
 import { ModelError } from "./stream.ts";
-import { Turn, type TurnEnd, type TurnPorts } from "./turn.ts";
+import { Stopped, Turn, type TurnEnd, type TurnPorts } from "./turn.ts";
 
 export interface ChatPorts extends TurnPorts {
   /** `<home>/loop/sessions`, which exists. */
@@ -37,19 +37,27 @@ const MAX_MESSAGE = 1000;
 
 type Emit = (event: TurnEvent) => Promise<void>;
 
+/** The turn that a session has. */
+interface Busy {
+  stop(): void;
+  /** Resolves once the session is free again. */
+  readonly ended: Promise<void>;
+}
+
 const failed = (message: string): TurnEnd => ({ outcome: "failed", message });
 
 export class Chats {
   readonly #ports: ChatPorts;
-  readonly #busy = new Set<SessionId>();
+  readonly #busy = new Map<SessionId, Busy>();
   readonly #running = new Set<Promise<void>>();
 
   constructor(ports: ChatPorts) {
     this.#ports = ports;
   }
 
-  /** Answers one `chat`: `session` first, then what happens, then `done` or `failed`. */
-  async handle(request: Message<"chat">, exchange: Exchange): Promise<void> {
+  /** Answers one `chat`: `session` first, then what happens, then `done` or `failed`; or one `stop`. */
+  async handle(request: Message<"chat" | "stop">, exchange: Exchange): Promise<void> {
+    if (request.kind === "stop") return await this.#stop(request.body.session, exchange);
     const turn = this.#handle(request, exchange);
     this.#running.add(turn);
     try {
@@ -69,21 +77,30 @@ export class Chats {
     await Promise.allSettled(this.#running);
   }
 
+  /** Stops the turn of `session`, if there is one, and answers once it has ended. */
+  async #stop(session: SessionId, exchange: Exchange): Promise<void> {
+    const busy = this.#busy.get(session);
+    busy?.stop();
+    await busy?.ended;
+    await exchange.send({ kind: "ok", final: true, body: {} });
+  }
+
   async #handle({ body }: Message<"chat">, exchange: Exchange): Promise<void> {
     const session = body.session ?? `chat-${this.#ports.now()}-${this.#ports.random()}`;
-    const gone = new AbortController();
-    const leave = () => gone.abort(new ClientGone());
+    const ending = new AbortController();
+    const leave = () => ending.abort(new ClientGone());
     void exchange.whenGone().then(leave);
     const emit: Emit = async (event) => {
       if (!await exchange.send(messageOf(event))) leave();
-      gone.signal.throwIfAborted();
+      ending.signal.throwIfAborted();
     };
     try {
       await emit({ type: "session", session });
-      const end = await this.#exclusively(session, body.text, emit, gone.signal);
-      await emit(
-        end.outcome === "done" ? { type: "done" } : { type: "failed", message: end.message },
-      );
+      const end = await this.#exclusively(session, body.text, emit, ending);
+      const last: TurnEvent = end.outcome === "done"
+        ? { type: "done" }
+        : { type: "failed", message: end.message };
+      await exchange.send(messageOf(last));
     } catch (error) {
       if (!(error instanceof ClientGone)) throw error;
     }
@@ -93,19 +110,21 @@ export class Chats {
     session: SessionId,
     text: string,
     emit: Emit,
-    signal: AbortSignal,
+    ending: AbortController,
   ): Promise<TurnEnd> {
     if (this.#busy.has(session)) return failed("the session is busy with another turn");
     if (this.#busy.size >= MAX_TURNS) {
       return failed(`${MAX_TURNS} turns are running already; try again once one of them has ended`);
     }
-    this.#busy.add(session);
+    const { promise: ended, resolve } = Promise.withResolvers<void>();
+    this.#busy.set(session, { stop: () => ending.abort(new Stopped()), ended });
     try {
-      return await this.#turn(session, text, emit, signal);
+      return await this.#turn(session, text, emit, ending.signal);
     } catch (error) {
       return this.#explain(session, error);
     } finally {
       this.#busy.delete(session);
+      resolve();
     }
   }
 
@@ -121,7 +140,7 @@ export class Chats {
       notices.sessionGood(session);
       if (log.recovered !== null) notices.sessionRecovered(session, log.recovered.bytes);
       const end = await this.#run(new Turn(this.#ports, session, log, emit, signal), text, log);
-      const message = end.outcome === "failed" ? end.message : null;
+      const message = end.outcome === "done" ? null : end.message;
       await log.append({ type: "end", time: this.#time(), outcome: end.outcome, message });
       return end;
     } finally {

@@ -33,11 +33,11 @@ export function conversation(entries: readonly LogEntry[]): ChatMessage[] {
   const messages: ChatMessage[] = [];
   let assistant: AssistantMessage | null = null;
   let unanswered: CallId[] = [];
-  const closeCalls = () => {
-    for (const call of unanswered) {
+  /** Answers the first `count` calls that have no answer: results stand in the order of their calls. */
+  const closeCalls = (count = unanswered.length) => {
+    for (const call of unanswered.splice(0, count)) {
       messages.push({ role: "tool", tool_call_id: call, content: UNKNOWN_RESULT });
     }
-    unanswered = [];
   };
   /** The message that the model is writing. */
   const writing = (): AssistantMessage => {
@@ -76,6 +76,8 @@ export function conversation(entries: readonly LogEntry[]): ChatMessage[] {
         assistant = null;
         break;
       case "result":
+        // Calls are made one after the other: one that was left out before this one has no result.
+        closeCalls(unanswered.indexOf(entry.call));
         messages.push({ role: "tool", tool_call_id: entry.call, content: entry.content });
         unanswered = unanswered.filter((call) => call !== entry.call);
         break;

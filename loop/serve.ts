@@ -85,7 +85,7 @@ export async function start(
     socket: "loop.sock",
     sendTimeoutMs: SEND_TIMEOUT_MS,
     handle: async (request, exchange) => {
-      if (request.kind === "chat") return await chats.handle(request, exchange);
+      if (request.kind !== "status") return await chats.handle(request, exchange);
       await exchange.send({ kind: "loop_status", final: true, body: await statuses.now() });
     },
     forbidden: notices.forbidden,

@@ -3,7 +3,7 @@
  * asks for nothing more (contracts 7). Everything is in the session log, synced, before it is shown.
  */
 import { type CallId, type SessionId, timestamp } from "../proto/ids.ts";
-import type { TurnEvent } from "../proto/messages.ts";
+import { STOPPED, type TurnEvent } from "../proto/messages.ts";
 import { assertNever } from "../proto/text.ts";
 import type { ToolPort } from "./broker_port.ts";
 import { conversation } from "./conversation.ts";
@@ -23,10 +23,17 @@ export interface TurnPorts {
   readonly now: () => number;
 }
 
-/** How a turn came out. */
+/** How a turn came out. `interrupted`: the owner stopped it. */
 export type TurnEnd =
   | { readonly outcome: "done" }
-  | { readonly outcome: "failed"; readonly message: string };
+  | { readonly outcome: "failed" | "interrupted"; readonly message: string };
+
+/** The reason of a turn's signal where the owner stopped the turn: its client is still there. */
+export class Stopped extends Error {
+  constructor() {
+    super(STOPPED);
+  }
+}
 
 /** What the model is told of a call. */
 type Result = Omit<EntryOf<"result">, "type" | "call">;
@@ -41,8 +48,10 @@ export class Turn {
   readonly #emit: (event: TurnEvent) => Promise<void>;
   readonly #signal: AbortSignal;
   #callsLeft: number;
+  /** The calls of the model's last answer that nobody was asked for yet. */
+  #unmade: CallId[] = [];
 
-  /** `emit` throws, and `signal` is aborted, once the client is gone. */
+  /** `emit` throws, and `signal` is aborted, once the client is gone or the owner stopped the turn. */
   constructor(
     ports: TurnPorts,
     session: SessionId,
@@ -60,9 +69,23 @@ export class Turn {
 
   /**
    * Runs the turn that `text` of the owner begins. Throws `ModelError`, `SessionLogUnavailable` and the
-   * reason of the signal; the log can be gone on from after each of them.
+   * reason of the signal, unless that is `Stopped`; the log can be gone on from after each of them.
    */
   async run(text: string): Promise<TurnEnd> {
+    try {
+      return await this.#run(text);
+    } catch (error) {
+      if (!(error instanceof Stopped)) throw error;
+      // A call that brokerd was asked for has no result here: it may run to its end all the same.
+      for (const call of this.#unmade) {
+        const result = ours("failed", "not called: the owner stopped the turn");
+        await this.#log.append({ type: "result", call, ...result });
+      }
+      return { outcome: "interrupted", message: error.message };
+    }
+  }
+
+  async #run(text: string): Promise<TurnEnd> {
     const { model, maxToolCalls } = this.#ports;
     await this.#log.append({ type: "user", time: this.#time(), text });
     while (true) {
@@ -99,6 +122,7 @@ export class Turn {
     );
     const calls = asked.map((one, index) => ({ call: callId(earlier + index + 1), ...one }));
     await this.#log.append({ type: "calls", calls });
+    this.#unmade = calls.map(({ call }) => call);
     return calls;
   }
 
@@ -111,6 +135,7 @@ export class Turn {
     const result = this.#callsLeft < 0
       ? ours("failed", "not called: the limit of tool calls in a turn is used up")
       : await this.#resultOf(call, use);
+    this.#made(call);
     await this.#log.append({ type: "result", call, ...result });
     const { status, content } = result;
     await this.#emit({ type: "tool_result", call, tool, status, content });
@@ -119,6 +144,8 @@ export class Turn {
   async #resultOf(call: CallId, use: ToolUse): Promise<Result> {
     if (use.kind === "answered") return ours(use.status, use.content);
     const { tool } = use;
+    this.#signal.throwIfAborted();
+    this.#made(call);
     const response = await this.#ports.broker.call(
       { session: this.#session, call, tool, arguments: use.arguments },
       ({ approval, expires }) => this.#emit({ type: "approval_pending", approval, tool, expires }),
@@ -141,6 +168,10 @@ export class Turn {
       default:
         return assertNever(response);
     }
+  }
+
+  #made(call: CallId): void {
+    this.#unmade = this.#unmade.filter((unmade) => unmade !== call);
   }
 
   #time() {

@@ -10,6 +10,8 @@ import { text, u64, utf8Length } from "./text.ts";
 
 export { GrantProblem };
 
+/** The message of the `failed` that ends a turn which its owner stopped. */
+export const STOPPED = "stopped by the owner";
 /** A refusal's reason, in bytes (contracts 4). */
 export const MAX_REASON_BYTES = 1024;
 
@@ -96,6 +98,7 @@ export const BODIES = {
   tool_response: ToolResponse,
   chat: z.strictObject({ session: SessionId.nullable(), text }),
   turn_event: TurnEvent,
+  stop: z.strictObject({ session: SessionId }),
   approvals: z.strictObject({}),
   approval_list: z.strictObject({ items: z.array(PendingApproval) }),
   approve: z.strictObject({ approval: u64 }),
@@ -124,7 +127,7 @@ export type Message<K extends Kind = Kind> = {
 export const REQUESTS = {
   "broker.sock": ["tool_request"],
   "admin.sock": ["approvals", "approve", "refuse", "check_grants", "status"],
-  "loop.sock": ["chat", "status"],
+  "loop.sock": ["chat", "stop", "status"],
 } as const satisfies Record<string, readonly Kind[]>;
 export type SocketName = keyof typeof REQUESTS;
 export type RequestKind<S extends SocketName> = (typeof REQUESTS)[S][number];

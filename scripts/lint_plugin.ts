@@ -23,8 +23,8 @@ export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>>
   ],
   ctl: [
     ...["ago", "args", "audit_calls", "audit_page", "audit_summary", "block", "checks"],
-    ...["doctor_checks", "durations", "explained", "status_checks"],
-    ...["grant_warnings", "help", "prose", "remembered", "replayed"],
+    ...["doctor_checks", "durations", "editor", "explained", "grant_warnings", "help", "keys"],
+    ...["one_line", "prose", "remembered", "replayed", "screen", "status_checks", "width"],
   ],
 };
 

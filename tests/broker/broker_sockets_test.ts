@@ -23,6 +23,7 @@ const BODIES_OF_KINDS: Readonly<Record<Kind, unknown>> = {
   tool_response: { status: "denied", reason: "no_grant" },
   chat: { session: null, text: "hello" },
   turn_event: { type: "done" },
+  stop: { session: "s1" },
   approvals: {},
   approval_list: { items: [] },
   approve: { approval: 0 },

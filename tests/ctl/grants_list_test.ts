@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { listGrants } from "../../ctl/grants_list.ts";
 import { revokeGrant } from "../../ctl/grants_revoke.ts";
 import { Keyboard } from "../../ctl/keyboard.ts";
+import { PlainLines } from "../../ctl/lines.ts";
 import { Failed } from "../../ctl/notices.ts";
 import { sha256 } from "../../proto/ids.ts";
 import { utf8 } from "../../proto/text.ts";
@@ -97,7 +98,12 @@ Deno.test("revoke removes what --remember wrote, and refuses what its owner did"
     setRaw: () => {},
   });
   const revoke = (id: string) =>
-    revokeGrant(place.path, id, { keyboard, yes: true, json: false }, io);
+    revokeGrant(
+      place.path,
+      id,
+      { lines: new PlainLines(keyboard, io), yes: true, json: false },
+      io,
+    );
   const refused = { drafts: "not_remembering", "remembered-7": "not_remembering" };
   const all = { ...refused, "remembered-8": "not_remembering", "remembered-9": "no_such_grant" };
   const before = namesOf(place.path);

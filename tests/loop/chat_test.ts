@@ -379,7 +379,7 @@ Deno.test("an unreadable core.md stops new sessions and no others, until it is m
   assert.equal(loop.said.at(-1), "memory/core.md is read again");
 });
 
-Deno.test("loop.sock takes nothing but chat and status, and says so to its operator", async () => {
+Deno.test("loop.sock takes nothing but chat, stop and status, and says so to its operator", async () => {
   await using llama = new FakeLlama();
   using home = new LoopHome(llama.url);
   await using loop = await Loop.start(home);

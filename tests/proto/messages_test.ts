@@ -45,9 +45,9 @@ Deno.test(
   { permissions: "none" },
   () => {
     assert.deepEqual(KINDS, [
-      ...["tool_request", "tool_response", "chat", "turn_event", "approvals", "approval_list"],
-      ...["approve", "approve_result", "refuse", "ok", "check_grants", "grants_report"],
-      ...["status", "broker_status", "loop_status", "error"],
+      ...["tool_request", "tool_response", "chat", "turn_event", "stop"],
+      ...["approvals", "approval_list", "approve", "approve_result", "refuse", "ok"],
+      ...["check_grants", "grants_report", "status", "broker_status", "loop_status", "error"],
     ]);
     assert.deepEqual(ERROR_CODES, [
       ...["bad_frame", "too_large", "unsupported_version", "forbidden", "no_such_approval"],
@@ -140,6 +140,7 @@ const VALUES = {
   "an expiry at 24:00": ["tool_response", "T10:00:00.000Z", "T24:00:00.000Z"],
   "an expiry on 30 February": ["tool_response", "2026-12-01", "2026-02-30"],
   "an empty session to chat in": ["chat", "null", '""'],
+  "null for a session to stop": ["stop", '"chat-1758"', "null"],
   "another turn event": ["turn_event", '"session"', '"sessions"'],
   "a kind of another case": ["approve", '"approve"', '"Approve"'],
   "an approval as text": ["approve", "41", '"41"'],
@@ -230,7 +231,7 @@ Deno.test("each socket's requests are those of the specification", { permissions
   assert.deepEqual(REQUESTS, {
     "broker.sock": ["tool_request"],
     "admin.sock": ["approvals", "approve", "refuse", "check_grants", "status"],
-    "loop.sock": ["chat", "status"],
+    "loop.sock": ["chat", "stop", "status"],
   });
 });
 

@@ -154,12 +154,14 @@ Deno.test("Ctrl-C on a terminal ends everything", async () => {
   await nothingLeft(place.path);
 });
 
-Deno.test("so does Ctrl-C while the owner is asked, and the call is left pending", async () => {
+Deno.test("Ctrl-C while the owner is asked stops the turn alone, and the next ends everything", async () => {
   using place = new TempDir();
   const { notes, layout } = homeAt(place.path);
   await using up = await upWith(place.path, true);
   await up.type(`read ${notes}/a.md\r`);
   await up.shows("approve 0? [y/N] ");
+  await up.type("\x03");
+  await up.shows("bxctl: the turn was stopped\r\n> ");
   await up.type("\x03");
   assert.equal(await up.ends(), 130);
   await nothingLeft(place.path);

@@ -39,6 +39,7 @@ export const GOOD: Readonly<Record<Socket, readonly string[]>> = {
   ],
   "loop.sock": [
     request("chat", { session: null, text: 'h\u00e9 "\\' }),
+    request("stop", { session: "s-1" }),
     request("status", {}),
   ],
 };

@@ -134,6 +134,11 @@ export type Script = (
 /** loopd's side of loop.sock: plays a script for each turn, the last one over and over. */
 export class FakeLoop implements Disposable {
   readonly requests: Body<"chat">[] = [];
+  /** The sessions that were to be stopped. */
+  readonly stops: string[] = [];
+  /** Runs for each stop, before it is answered. */
+  stopped: () => Promise<void> | void = () => {};
+  stopAnswer: Message = { kind: "ok", final: true, body: {} };
   readonly #server: Server;
 
   constructor(path: string, ...scripts: Script[]) {
@@ -141,8 +146,15 @@ export class FakeLoop implements Disposable {
       listener: listen(path),
       socket: "loop.sock",
       sendTimeoutMs: SEND_TIMEOUT_MS,
-      handle: async ({ kind, body }, exchange) => {
-        if (kind !== "chat") throw new Error("this stand-in has no status");
+      handle: async (request, exchange) => {
+        if (request.kind === "status") throw new Error("this stand-in has no status");
+        if (request.kind === "stop") {
+          this.stops.push(request.body.session);
+          await this.stopped();
+          await exchange.send(this.stopAnswer);
+          return;
+        }
+        const { body } = request;
         const script = scripts[Math.min(this.requests.length, scripts.length - 1)];
         this.requests.push(body);
         const send = async (event: TurnEvent) => {

@@ -121,9 +121,9 @@ class Reader {
 }
 
 const KINDS = [
-  ...["tool_request", "tool_response", "chat", "turn_event", "approvals", "approval_list"],
-  ...["approve", "approve_result", "refuse", "ok", "check_grants", "grants_report"],
-  ...["status", "broker_status", "loop_status", "error"],
+  ...["tool_request", "tool_response", "chat", "turn_event", "stop"],
+  ...["approvals", "approval_list", "approve", "approve_result", "refuse", "ok"],
+  ...["check_grants", "grants_report", "status", "broker_status", "loop_status", "error"],
 ];
 
 type Check = (value: Json | undefined) => boolean;
@@ -137,6 +137,7 @@ const reason: Check = (value) =>
 const BODIES: Readonly<Record<string, Readonly<Record<string, Check>>>> = {
   tool_request: { session: id, call, tool: text, arguments: text },
   chat: { session: (value) => value === null || id(value), text },
+  stop: { session: id },
   approvals: {},
   approve: { approval: count },
   refuse: { approval: count, reason },
@@ -147,7 +148,7 @@ const BODIES: Readonly<Record<string, Readonly<Record<string, Check>>>> = {
 export const SOCKETS = {
   "broker.sock": ["tool_request"],
   "admin.sock": ["approvals", "approve", "refuse", "check_grants", "status"],
-  "loop.sock": ["chat", "status"],
+  "loop.sock": ["chat", "stop", "status"],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 export type Socket = keyof typeof SOCKETS;
 

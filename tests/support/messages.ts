@@ -89,6 +89,7 @@ const BODIES: { readonly [K in Kind]: Bodies<Body<K>> } = {
     ],
     last: [{ type: "done" }, { type: "failed", message: "the model did not answer" }],
   },
+  stop: { last: [{ session: "chat-1758" }] },
   approvals: { last: [{}] },
   approval_list: {
     more: [{
