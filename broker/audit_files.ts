@@ -58,7 +58,7 @@ export function inspect(
   },
 ): Inspection {
   const head = readHead(files, directory);
-  const names = files.list(directory).filter(isAuditFileName);
+  const names = files.list(directory).map(({ name }) => name).filter(isAuditFileName);
   const newest = names.at(-1) ?? null;
   const filled: string[] = [];
   for (const name of names) {

@@ -46,6 +46,8 @@ export class AuditLog {
   #mode: Mode = "latched";
   #position: Position = { nextSeq: 0, prev: "", newest: null };
   #current: Current | null = null;
+  /** `head.json` as this writer has it open. */
+  #head: { readonly file: OpenFile; readonly identity: string } | null = null;
   #headFailed = false;
 
   /** `directory`: `<home>/audit`, which exists. `now`: milliseconds since 1970. */
@@ -199,34 +201,49 @@ export class AuditLog {
   #writeHead(synced: boolean): void {
     const { nextSeq, prev } = this.#position;
     try {
-      // Opened each time: the owner may have moved it away or put another one there.
       const file = this.#openHead();
-      try {
-        const bytes = encodeHead({ seq: nextSeq - 1, hash: prev });
-        if (file.write(bytes, 0) !== bytes.length) {
-          // A new head's beginning with an old one's end could be read, and would lie.
-          file.truncate(0);
-          throw new Error("a short write");
-        }
-        if (synced) file.sync();
-      } finally {
-        file.close();
+      const bytes = encodeHead({ seq: nextSeq - 1, hash: prev });
+      if (file.write(bytes, 0) !== bytes.length) {
+        // A new head's beginning with an old one's end could be read, and would lie.
+        file.truncate(0);
+        throw new Error("a short write");
       }
+      if (synced) file.sync();
       this.#headFailed = false;
     } catch (error) {
+      this.#closeHead();
       if (!this.#headFailed) this.#notices.headUnwritable(error);
       this.#headFailed = true;
     }
   }
 
+  /** The file that is `head.json` now: the owner may have moved it away or put another one there. */
   #openHead(): OpenFile {
-    const file = this.#files.openUpdate(`${this.#directory}/head.json`);
-    const { isFile, size } = file.stat();
+    const path = `${this.#directory}/head.json`;
+    const held = this.#head;
+    const found = held === null ? null : this.#files.lstat(path);
+    // While it is open, no other file can have its identity.
+    if (held !== null && found?.identity === held.identity && found.size <= HEAD_BYTES) {
+      return held.file;
+    }
+    this.#closeHead();
+    const file = this.#files.openUpdate(path);
+    const { isFile, size, identity } = file.stat();
     if (!isFile) {
       file.close();
       throw new Error("head.json is not a regular file");
     }
+    this.#head = { file, identity };
     if (size > HEAD_BYTES) file.truncate(HEAD_BYTES);
     return file;
+  }
+
+  #closeHead(): void {
+    try {
+      this.#head?.file.close();
+    } catch {
+      // It is written in place and not relied on.
+    }
+    this.#head = null;
   }
 }

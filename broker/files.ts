@@ -16,6 +16,13 @@ export interface FileStat {
   readonly modified: number | null;
 }
 
+/** A name in a directory. */
+export interface Entry {
+  readonly name: string;
+  /** A regular file; not for a link, wherever that leads. */
+  readonly isFile: boolean;
+}
+
 /** An open file. */
 export interface OpenFile {
   stat(): FileStat;
@@ -33,8 +40,8 @@ export class NotOpened extends Error {}
 
 /** Every method throws as the runtime does. */
 export interface Files {
-  /** The names in a directory, in byte order. */
-  list(directory: string): string[];
+  /** What is in a directory, in byte order of the names. */
+  list(directory: string): Entry[];
   /** Follows links; null where nothing is there. */
   stat(path: string): FileStat | null;
   /** Does not follow a link; null where nothing is there. */
@@ -95,6 +102,11 @@ function openItself(path: string, flags: number): OpenFile {
   throw new Error(`${path} is a link, or became another file while it was opened`);
 }
 
+/** No two names in a directory are the same. */
+function byName(a: Entry, b: Entry): number {
+  return a.name < b.name ? -1 : 1;
+}
+
 function openToSync(directory: string): OpenFile {
   try {
     return open(directory, O_RDONLY);
@@ -114,7 +126,7 @@ function statOrNull(path: string, stat: (path: string) => Deno.FileInfo): FileSt
 }
 
 export const realFiles: Files = {
-  list: (directory) => [...Deno.readDirSync(directory)].map(({ name }) => name).sort(),
+  list: (directory) => [...Deno.readDirSync(directory)].sort(byName),
   stat: (path) => statOrNull(path, Deno.statSync),
   lstat: (path) => statOrNull(path, Deno.lstatSync),
   makeDirectory: (path) => Deno.mkdirSync(path, { recursive: true, mode: 0o700 }),
@@ -152,12 +164,20 @@ const scratch = new Uint8Array(64 * 1024 + 1);
 
 /**
  * The content of a regular file, of one larger than `maxBytes` (64 KiB at most) the first `maxBytes` and
- * one more. Null where something else stands there. Valid until the next call. Throws as the runtime does.
+ * one more. Null where something else stands there. `isFile`: somebody has just seen a regular file there,
+ * and it is not looked at again before it is opened. Valid until the next call. Throws as the runtime does.
  */
-export function readBounded(files: Files, path: string, maxBytes: number): Uint8Array | null {
-  const stat = files.stat(path);
-  if (stat === null) throw new Error("no such file");
-  if (!stat.isFile) return null;
+export function readBounded(
+  files: Files,
+  path: string,
+  maxBytes: number,
+  isFile = false,
+): Uint8Array | null {
+  if (!isFile) {
+    const stat = files.stat(path);
+    if (stat === null) throw new Error("no such file");
+    if (!stat.isFile) return null;
+  }
   // What stands there now may be another file: it can neither block nor fill more than the scratch.
   const file = files.openRead(path);
   try {
@@ -167,7 +187,6 @@ export function readBounded(files: Files, path: string, maxBytes: number): Uint8
     while (read !== 0 && size < buffer.length) {
       read = file.read(buffer.subarray(size), size);
       size += read;
-      if (size === stat.size) break;
     }
     return buffer.subarray(0, size);
   } finally {

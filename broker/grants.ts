@@ -29,10 +29,14 @@ const MAX_READINGS = 3;
 export function grantReader(files: Files, directory: string): () => GrantSet {
   let last = new Map<string, Read>();
 
-  function load(name: string, read: Map<string, Read>): LoadedGrant | GrantProblem[] {
+  function load(
+    name: string,
+    isFile: boolean,
+    read: Map<string, Read>,
+  ): LoadedGrant | GrantProblem[] {
     const invalid = (problem: string): GrantProblem[] => [{ file: name, line: null, problem }];
     try {
-      const bytes = readBounded(files, `${directory}/${name}`, MAX_GRANT_BYTES);
+      const bytes = readBounded(files, `${directory}/${name}`, MAX_GRANT_BYTES, isFile);
       if (bytes === null) return invalid("is not a regular file");
       const before = last.get(name);
       const same = before !== undefined && Buffer.compare(before.bytes, bytes) === 0;
@@ -46,7 +50,12 @@ export function grantReader(files: Files, directory: string): () => GrantSet {
 
   function readAll(): GrantSet {
     const read = new Map<string, Read>();
-    const set = grantSetOf(files.list(directory), (name) => load(name, read));
+    // What stands under each name is known from the listing; only where a link leads is looked at.
+    const isFile = new Map(files.list(directory).map(({ name, isFile }) => [name, isFile]));
+    const set = grantSetOf(
+      [...isFile.keys()],
+      (name) => load(name, isFile.get(name) ?? false, read),
+    );
     last = read;
     return set;
   }

@@ -33,6 +33,11 @@ export class SessionStates {
 
   /** The state of `session`. Throws `StateUnreadable`. */
   read(session: SessionId): SessionState {
+    return this.#read(session) ?? FRESH;
+  }
+
+  /** What is on disk of `session`; null where it has no file, so that it has seen nothing yet. */
+  #read(session: SessionId): SessionState | null {
     const path = this.#path(session);
     let bytes: Uint8Array | null;
     try {
@@ -40,8 +45,9 @@ export class SessionStates {
         throw new StateUnreadable(`${this.#directory} is not a directory`);
       }
       // Without following: a link to nothing is there, and is no fresh session.
-      if (this.#files.lstat(path) === null) return FRESH;
-      bytes = readBounded(this.#files, path, MAX_STATE_BYTES);
+      const found = this.#files.lstat(path);
+      if (found === null) return null;
+      bytes = readBounded(this.#files, path, MAX_STATE_BYTES, found.isFile);
     } catch (error) {
       if (error instanceof StateUnreadable) throw error;
       throw new StateUnreadable(`${path} cannot be read`, { cause: error });
@@ -70,10 +76,10 @@ export class SessionStates {
 
   /** The state of `session`, which is on disk then as it is. Throws where it is not known to be there. */
   confirm(session: SessionId): SessionState {
-    const state = this.read(session);
-    // What was read may be in memory only, as above. A session that has seen nothing yet has no file.
-    if (this.#files.lstat(this.#path(session)) !== null) this.#write(session, state);
-    return state;
+    const state = this.#read(session);
+    // What was read may be in memory only, as above.
+    if (state !== null) this.#write(session, state);
+    return state ?? FRESH;
   }
 
   #write(session: SessionId, state: SessionState): void {

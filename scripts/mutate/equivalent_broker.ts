@@ -291,12 +291,9 @@ export const BROKER: Lines = {
       to: { "file.truncate((-1));": "the runtime takes a size below nothing for nothing" },
     },
     {
-      within: "#writeHead",
-      from: "if (file.write(bytes, 0) !== bytes.length) {",
-      to: {
-        "if (file.write(bytes, (-1)) !== bytes.length) {":
-          "no position is where the file is, and it was opened just now",
-      },
+      within: "#closeHead",
+      from: "this.#head?.file.close();",
+      to: { "this.#head.file.close();": "what is thrown is caught" },
     },
     {
       within: "",

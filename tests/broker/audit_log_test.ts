@@ -54,19 +54,18 @@ Deno.test("a record is synced before its answer, a new file's directory before i
   using bench = new AuditBench();
   const audit = bench.open();
   doneIn(bench);
-  const headFollows = ["openUpdate head.json", "write head.json"];
   audit.append(event(0));
   assert.deepEqual(doneIn(bench), [
     ...[`openAppend ${FIRST}`, "syncDirectory audit", `write ${FIRST}`, `sync ${FIRST}`],
-    ...headFollows,
+    ...["openUpdate head.json", "write head.json"],
   ]);
   audit.append(event(1));
-  assert.deepEqual(doneIn(bench), [`write ${FIRST}`, `sync ${FIRST}`, ...headFollows]);
+  assert.deepEqual(doneIn(bench), [`write ${FIRST}`, `sync ${FIRST}`, "write head.json"]);
   bench.now += DAY_MS;
   audit.append(event(2));
   assert.deepEqual(doneIn(bench), [
     ...[`openAppend ${SECOND}`, "syncDirectory audit", `write ${SECOND}`, `sync ${SECOND}`],
-    ...headFollows,
+    "write head.json",
   ]);
 });
 
@@ -176,12 +175,12 @@ Deno.test("a head.json that cannot be written is said once, and records go on", 
   Deno.removeSync(outside);
 });
 
-Deno.test("only the newest file stays open, over a change of day and after a failure too", () => {
+Deno.test("only the newest file and head.json stay open, over a change of day and after a failure too", () => {
   using bench = new AuditBench();
   const audit = bench.open();
   for (let day = 0; day < 3; day += 1) {
     assert.notEqual(audit.append(event(day)), null);
-    assert.equal(bench.files.open, 1);
+    assert.equal(bench.files.open, 2);
     bench.now += DAY_MS;
   }
   for (const what of ["write", "openAppend", "list", "openRead"]) {
@@ -190,7 +189,7 @@ Deno.test("only the newest file stays open, over a change of day and after a fai
     assert.equal(audit.append(event(3)), null, what);
     bench.files.fault = () => null;
     assert.notEqual(audit.append(event(3)), null, what);
-    assert.equal(bench.files.open, 1, what);
+    assert.equal(bench.files.open, 2, what);
     bench.now += DAY_MS;
   }
 });
@@ -202,6 +201,50 @@ Deno.test("a head.json that cannot be written from the first record on is said",
     what === "openUpdate" && name === "head.json" ? ioError() : null;
   assert.equal(audit.append(event(0)), 0);
   assert.equal(bench.said.filter((line) => line.startsWith("audit: head.json")).length, 1);
+});
+
+/** What the owner may do to `head.json`, away from it and to `aside`, while this writer holds it open. */
+const EXCHANGED: Readonly<Record<string, (head: string, aside: string) => void>> = {
+  "moved away": (head, aside) => Deno.renameSync(head, aside),
+  "moved away, and a copy in its place": (head, aside) => {
+    Deno.renameSync(head, aside);
+    Deno.copyFileSync(aside, head);
+  },
+  "moved away, and another one moved there": (head, aside) => {
+    Deno.writeTextFileSync(`${aside}-other`, "{}");
+    Deno.renameSync(head, aside);
+    Deno.renameSync(`${aside}-other`, head);
+  },
+};
+
+Deno.test("a head.json that was moved is left as it is, and what stands there now is written", () => {
+  for (const [what, exchange] of Object.entries(EXCHANGED)) {
+    using bench = new AuditBench();
+    const audit = bench.open();
+    audit.append(event(0));
+    const before = bench.read("head.json");
+    exchange(bench.path("head.json"), bench.path("aside"));
+    audit.append(event(1));
+    assert.deepEqual(bench.read("aside"), before, what);
+    const hash = sha256(utf8(bench.lines(FIRST).at(-1) ?? ""));
+    assert.deepEqual(bench.read("head.json"), encodeHead({ seq: 1, hash }), what);
+    assert.equal(bench.files.open, 2, what);
+  }
+});
+
+Deno.test("a link to the old head.json in its place is not written through", () => {
+  using bench = new AuditBench();
+  const audit = bench.open();
+  audit.append(event(0));
+  const before = bench.read("head.json");
+  Deno.renameSync(bench.path("head.json"), bench.path("aside"));
+  Deno.symlinkSync("aside", bench.path("head.json"));
+  audit.append(event(1));
+  assert.deepEqual(bench.read("aside"), before);
+  assert.equal(bench.said.filter((line) => line.startsWith("audit: head.json")).length, 1);
+  Deno.removeSync(bench.path("head.json"));
+  audit.append(event(2));
+  assert.equal(bench.read("head.json").length, 128);
 });
 
 Deno.test("a head.json that was longer, or written short, is whole again after the next record", () => {

@@ -16,7 +16,7 @@ Deno.test("a FIFO in the place of a new day's file is not written to, and does n
   for (let n = 0; n < 2; n += 1) assert.equal(audit.append(event(1)), null);
   Deno.removeSync(bench.path(SECOND));
   assert.equal(audit.append(event(1)), 1);
-  assert.equal(bench.files.open, 1);
+  assert.equal(bench.files.open, 2, "the log and head.json");
 });
 
 Deno.test("a file of a new day that somebody else made is named, and closed", () => {
@@ -32,7 +32,7 @@ Deno.test("a file of a new day that somebody else made is named, and closed", ()
     `${SECOND} is not a file that this broker made`,
   ]);
   assert.notEqual(audit.append(event(1)), null);
-  assert.equal(bench.files.open, 1);
+  assert.equal(bench.files.open, 2, "the log and head.json");
 });
 
 Deno.test("a newest file that cannot be looked at is not written to", () => {

@@ -248,12 +248,18 @@ Deno.test("a directory that is missing or cannot be read denies every call and i
 
 Deno.test("a file that cannot be read is named with why, at every step of reading it", () => {
   using grants = new Grants();
-  for (const step of ["stat", "openRead", "read"]) {
+  Deno.renameSync(grants.path("read.toml"), `${grants.root}/read.toml`);
+  Deno.symlinkSync("../read.toml", grants.path("linked.toml"));
+  Deno.writeTextFileSync(grants.path("file.toml"), grantFile(READ));
+  // Only where a link leads has to be looked up.
+  const steps = [["stat", "linked"], ["openRead", "linked"], ["read", "linked"]] as const;
+  for (const [step, stem] of [...steps, ["openRead", "file"], ["read", "file"]] as const) {
     grants.files.fault = ({ what, name }) =>
-      what === step && name === "read.toml"
+      what === step && name === `${stem}.toml`
         ? Object.assign(new Error("denied"), { code: "EIO" })
         : null;
-    assert.deepEqual(grants.problems(), ["read.toml:-: cannot be read: input/output error"], step);
+    const problem = `${stem}.toml:-: cannot be read: input/output error`;
+    assert.deepEqual(grants.problems(), [problem], step);
     assert.deepEqual(grants.outcome(), GRANTS_INVALID, step);
     grants.files.fault = () => null;
     assert.deepEqual(grants.outcome(), ALLOWED, step);
@@ -264,7 +270,7 @@ Deno.test("a file that goes away between listing and reading is invalid, not pas
   using grants = new Grants();
   grants.write("deny.toml", grantFile({ ...READ, mode: "deny" }));
   grants.files.fault = ({ what, name }) => {
-    if (what === "stat" && name === "deny.toml") Deno.removeSync(grants.path(name));
+    if (what === "openRead" && name === "deny.toml") Deno.removeSync(grants.path(name));
     return null;
   };
   assert.deepEqual(grants.outcome(), GRANTS_INVALID);

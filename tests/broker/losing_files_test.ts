@@ -232,12 +232,17 @@ Deno.test("files behave as the real ones do where they are no worse", OPTIONS, (
   assert.throws(() => files.openRead("/d/a").write(utf8("x"), null), { code: "EBADF" });
   const { identity } = file.stat();
   append(files, "/d/b", "b", false);
-  assert.deepEqual(files.list("/d"), ["a", "b"]);
+  files.makeDirectory("/d/c");
+  assert.deepEqual(files.list("/d"), [
+    { name: "a", isFile: true },
+    { name: "b", isFile: true },
+    { name: "c", isFile: false },
+  ]);
   files.rename("/d/a", "/d/b");
   assert.equal(files.stat("/d/b")?.identity, identity);
   // Whoever has it open keeps it.
   files.remove("/d/b");
   file.write(utf8("!"), 3);
   assert.equal(file.stat().size, 4);
-  assert.deepEqual(files.list("/d"), []);
+  assert.deepEqual(files.list("/d").map(({ name }) => name), ["c"]);
 });

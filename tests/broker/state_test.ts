@@ -187,7 +187,7 @@ Deno.test("no session can be read where sessions/ is no directory, not even a fr
 Deno.test("a read that fails is told with its cause", () => {
   using sessions = new Sessions();
   sessions.states.raise("s1", SECRET);
-  for (const step of ["stat", "openRead", "read"]) {
+  for (const step of ["lstat", "openRead", "read"]) {
     const cause = ioError();
     sessions.files.fault = ({ what, name }) =>
       what === step && name.startsWith("s1") ? cause : null;

@@ -14,7 +14,7 @@
  *
  * There are no links and no modes. Files are read and written from memory, and nothing here waits.
  */
-import type { Files, FileStat, OpenFile } from "../../broker/files.ts";
+import type { Entry, Files, FileStat, OpenFile } from "../../broker/files.ts";
 import { directoryOf } from "../../proto/layout.ts";
 import type { Fault } from "./watched_files.ts";
 
@@ -255,9 +255,13 @@ export class LosingFiles implements Files {
     parent.modified += 1;
   }
 
-  list(directory: string): string[] {
+  list(directory: string): Entry[] {
     this.#before("list", directory);
-    return this.names(directory);
+    const { now } = this.#directory(directory);
+    return this.names(directory).map((name) => ({
+      name,
+      isFile: now.get(name) instanceof FileNode,
+    }));
   }
 
   stat(path: string): FileStat | null {

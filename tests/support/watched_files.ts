@@ -1,5 +1,11 @@
 /** The broker's file seam over the real files: notes what is done, and fails where a test wants it to. */
-import { type Files, type FileStat, type OpenFile, realFiles } from "../../broker/files.ts";
+import {
+  type Entry,
+  type Files,
+  type FileStat,
+  type OpenFile,
+  realFiles,
+} from "../../broker/files.ts";
 
 /** One operation: `write`, `sync`, `openAppend`, …, and the bare name that it was done to. */
 export interface Operation {
@@ -36,7 +42,7 @@ export class WatchedFiles implements Files, Disposable {
     return this.#open.size;
   }
 
-  list(directory: string): string[] {
+  list(directory: string): Entry[] {
     this.#check("list", directory);
     return this.#base.list(directory);
   }
@@ -47,6 +53,7 @@ export class WatchedFiles implements Files, Disposable {
   }
 
   lstat(path: string): FileStat | null {
+    this.#check("lstat", path);
     return this.#base.lstat(path);
   }
 
