@@ -1,7 +1,7 @@
 /**
  * A quick reading of what nearly every line of a log is: decisions, approvals and results in their one byte
- * form. It takes a line only where the full reading in `audit.ts` takes it, and gives the same record; every
- * other line goes to the full reading. tests/proto/audit_scan_test.ts holds the two together. Pure.
+ * form. It takes a line only where the full reading in `audit.ts` takes it, and gives the same; every other
+ * line goes to the full reading. tests/proto/audit_scan_test.ts holds the two together. Pure.
  */
 import type { AuditEvent, AuditRecord, Link, LinkEvent } from "./audit.ts";
 import { type DecisionRecord, denied, DENY_REASONS } from "./decisions.ts";
@@ -11,13 +11,13 @@ import { DATA_CLASSES } from "./tools.ts";
 /** Longer lines are rare, and too much for a regular expression that goes on by single characters. */
 const MAX_CHARACTERS = 16 * 1024;
 
-// A string as JSON.stringify writes it. Its decoder has let no lone surrogate in.
+// A string as JSON.stringify writes it; `scanLink` looks for lone surrogates.
 const STRING = String
   .raw`"(?:[^"\\\x00-\x1f]|\\(?:["\\bfnrt]|u00(?:0[0-7bef]|1[0-9a-f])))*"`;
 // Of so many digits each number is a safe integer.
 const NUMBER = String.raw`(?:0|[1-9]\d{0,14})`;
 const TIME = String.raw`"(\d{4}-\d\d-\d\d)(T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z)"`;
-// Looking at 64 digits takes long: `isHash` does it, and only for a hash that has not just been seen.
+// Looking at each of 64 digits takes long, and is done apart: only for a hash that was not just seen.
 const HASH = '"([^"]{64})"';
 const SESSION = '"[a-z0-9-]{1,64}"';
 const CALL = '"[A-Za-z0-9_-]{1,64}"';
@@ -107,7 +107,7 @@ function isGrantHash(hash: string): boolean {
  * the hash that the record most likely names as the one before it.
  */
 export function scanLink(line: string, before: string | null = null): Link | null {
-  if (line.length > MAX_CHARACTERS) return null;
+  if (line.length > MAX_CHARACTERS || !line.isWellFormed()) return null;
   const type = line.indexOf('"type":"');
   switch (line[type + '"type":"'.length]) {
     case "d": {
