@@ -16,9 +16,10 @@ const STRING = String
   .raw`"(?:[^"\\\x00-\x1f]|\\(?:["\\bfnrt]|u00(?:0[0-7bef]|1[0-9a-f])))*"`;
 // Of so many digits each number is a safe integer.
 const NUMBER = String.raw`(?:0|[1-9]\d{0,14})`;
-const TIME = String.raw`"(\d{4}-\d\d-\d\d)(T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z)"`;
-// Looking at each of 64 digits takes long, and is done apart: only for a hash that was not just seen.
-const HASH = '"([^"]{64})"';
+const TIME = String.raw`"((\d{4}-\d\d-\d\d)T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z)"`;
+const HASH = '"[0-9a-f]{64}"';
+// Looking at 64 digits takes long. `link` does it, but for the hash that is expected there.
+const PREV = '"([^"]{64})"';
 const SESSION = '"[a-z0-9-]{1,64}"';
 const CALL = '"[A-Za-z0-9_-]{1,64}"';
 const CLASS = `"(?:${DATA_CLASSES.join("|")})"`;
@@ -34,7 +35,7 @@ function form(type: AuditEvent["type"], fields: Readonly<Record<string, string>>
   const written = Object.entries(fields).map(([name, form]) => `,"${name}":${form}`).join("");
   return new RegExp(
     String
-      .raw`^\{"seq":(${NUMBER}),"time":${TIME},"prev":${HASH},"event":\{"type":"${type}"${written}\}\}$`,
+      .raw`^\{"seq":(${NUMBER}),"time":${TIME},"prev":${PREV},"event":\{"type":"${type}"${written}\}\}$`,
   );
 }
 
@@ -92,16 +93,6 @@ function isRealDay(date: string): boolean {
 
 const DIGITS = /^[0-9a-f]{64}$/;
 
-/** The hash of the last grant that was looked at: most decisions name the same one as another before. */
-let grantHash = "";
-
-function isGrantHash(hash: string): boolean {
-  if (hash === grantHash) return true;
-  if (!DIGITS.test(hash)) return false;
-  grantHash = hash;
-  return true;
-}
-
 /**
  * What the chain needs of a line's record, or null where the full reading has to judge the line. `before`:
  * the hash that the record most likely names as the one before it.
@@ -114,7 +105,6 @@ export function scanLink(line: string, before: string | null = null): Link | nul
       const found = DECISION.exec(line);
       const outcome = OUTCOMES.get(found?.[5] ?? "");
       if (found === null || outcome === undefined) return null;
-      if (found[6] !== undefined && !isGrantHash(found[6])) return null;
       return link(found, before, { type: "decision", outcome });
     }
     case "a": {
@@ -125,7 +115,7 @@ export function scanLink(line: string, before: string | null = null): Link | nul
     }
     case "r": {
       const found = RESULT.exec(line);
-      if (found === null || !DIGITS.test(found[6] ?? "")) return null;
+      if (found === null) return null;
       return link(found, before, { type: "result", decision: Number(found[5]) });
     }
     default:
@@ -135,10 +125,11 @@ export function scanLink(line: string, before: string | null = null): Link | nul
 
 /** With what all records begin with; null for a day that there is not and a hash that is none. */
 function link(found: RegExpExecArray, before: string | null, event: LinkEvent): Link | null {
-  const day = found[2] ?? "";
+  const time = found[2] ?? "";
+  const day = found[3] ?? "";
   const prev = found[4] ?? "";
   if (!isRealDay(day) || prev !== before && !DIGITS.test(prev)) return null;
-  return { seq: Number(found[1]), time: day + found[3], prev, event };
+  return { seq: Number(found[1]), time, prev, event };
 }
 
 /** The record of a line, or null where the full reading has to judge it. */

@@ -164,7 +164,7 @@ Deno.test("what is no real time and no safe number is left to the full reading",
   }
 });
 
-Deno.test("a hash is looked at digit by digit, but for one that was just seen", PURE, () => {
+Deno.test("a hash is looked at digit by digit, but for the one that is expected", PURE, () => {
   const good = ["0", "a", "f"].map((digit) => digit.repeat(64));
   const bad = good.flatMap((hash) =>
     ["g", "A", "/", ":", "`", "\\", " "].flatMap((digit) =>
@@ -174,11 +174,10 @@ Deno.test("a hash is looked at digit by digit, but for one that was just seen", 
   const lines = fc.sample(usual, { seed: 3, numRuns: 60 });
   let put = 0;
   for (const line of lines) {
+    assert(compared(line));
     for (const [field] of line.matchAll(/"(?:prev|grant_sha256|sha256)":"[0-9a-f]{64}"/g)) {
       const name = field.slice(0, -65);
       for (const wrong of bad) {
-        // Right after a good one has been seen at the same place.
-        for (const hash of good) assert(compared(line.replace(field, `${name}${hash}"`)));
         const changed = line.replace(field, `${name}${wrong}"`);
         for (const before of [null, ...good]) assert.equal(scanLink(changed, before), null);
         put += 1;
