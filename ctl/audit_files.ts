@@ -110,13 +110,17 @@ function* hashedChunks(path: string, ahead: HashedChunks): Generator<HashedChunk
   let failure: { readonly error: unknown } | null = null;
   try {
     while (true) {
-      while (more && ahead.waiting < CHUNKS) {
+      // Many at a time: to wake the other thread takes as long as to hash a few lines.
+      if (more && ahead.waiting <= CHUNKS / 2) {
         try {
-          more = ahead.put((into) => fs.readSync(file, into, 0, into.length, null));
+          while (more && ahead.waiting < CHUNKS) {
+            more = ahead.put((into) => fs.readSync(file, into, 0, into.length, null));
+          }
         } catch (error) {
           more = false;
           failure = { error };
         }
+        ahead.wake();
       }
       if (ahead.waiting === 0) break;
       yield ahead.take();

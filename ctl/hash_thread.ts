@@ -94,8 +94,12 @@ export class HashedChunks {
     chunks.set(own.subarray(0, size), place * CHUNK_BYTES);
     this.#put += 1;
     Atomics.store(counts, AT.PUT, this.#put);
-    Atomics.notify(counts, AT.PUT);
     return true;
+  }
+
+  /** Wakes the second thread where it waits for chunks. */
+  wake(): void {
+    Atomics.notify(this.#shared.counts, AT.PUT);
   }
 
   /** Takes the next chunk, waiting where the second thread is just at it. `waiting` is above 0. */
@@ -189,6 +193,8 @@ function secondThread(): void {
 export function startHashing(shared: Shared): Disposable {
   const text = `data:text/javascript,${encodeURIComponent(`(${secondThread})()`)}`;
   const worker = new Worker(text, { type: "module" });
+  // Where it fails the first thread does its work, and says so to nobody: nothing is lost by it.
+  worker.addEventListener("error", (event) => event.preventDefault());
   const task: Task = { shared, at: AT, sizes: SIZES };
   worker.postMessage(task);
   return {
