@@ -7,10 +7,19 @@ import { type Anchor, HEAD_BYTES, isAuditFileName, parseHead } from "../proto/au
 import { type ChainReport, ChainVerifier } from "../proto/chain.ts";
 import { type ChunkLine, type Line, LineSplitter } from "../proto/lines.ts";
 import { asciiText } from "../proto/text.ts";
+import {
+  CHUNK_BYTES,
+  CHUNKS,
+  type HashedChunk,
+  HashedChunks,
+  knownHash,
+  share,
+  startHashing,
+} from "./hash_thread.ts";
 import { messageOf, notAllowed } from "./notices.ts";
 
-/** Each is decoded at once. Text of more than 64 KiB would wait long until the runtime frees it. */
-const CHUNK_BYTES = 32 * 1024;
+/** From so many bytes on, a second thread saves more time than its start takes. */
+const LARGE_BYTES = 8 * 1024 * 1024;
 /** A head.json that differs at every look is brokerd's at work; nothing else is waited for. */
 const MOST_LOOKS = 10;
 
@@ -55,22 +64,71 @@ function look(directory: string, expected: Anchor | null): ChainReport {
     verifier.unreadable(bareName, names.why);
     return verifier.finish();
   }
+  const shared = share();
+  const ahead = new HashedChunks(shared);
+  using _thread = isLarge(directory, names.value) ? startHashing(shared) : null;
   for (const name of names.value) {
     verifier.file(name);
-    const read = attempt(
-      `${directory}/${name}`,
-      () =>
-        eachLine(
-          `${directory}/${name}`,
-          ({ bytes, ended, text }) => verifier.line(bytes, ended, text),
-        ),
-    );
+    const path = `${directory}/${name}`;
+    const read = attempt(path, () => feed(verifier, path, ahead));
     if (!read.ok) {
       verifier.unreadable(name, read.why);
       break;
     }
   }
   return verifier.finish();
+}
+
+/** Whether a second thread is worth its start. */
+function isLarge(directory: string, names: readonly string[]): boolean {
+  let bytes = 0;
+  for (const name of names) {
+    const found = attempt(`${directory}/${name}`, () => Deno.statSync(`${directory}/${name}`).size);
+    if (found.ok) bytes += found.value;
+  }
+  return bytes >= LARGE_BYTES;
+}
+
+/** Feeds the lines of the file at `path` to `verifier`. Throws as the runtime does. */
+function feed(verifier: ChainVerifier, path: string, ahead: HashedChunks): void {
+  const splitter = new LineSplitter();
+  for (const chunk of hashedChunks(path, ahead)) {
+    let index = 0;
+    for (const { bytes, ended, text } of splitter.push(chunk.bytes, asciiText(chunk.bytes))) {
+      verifier.line(bytes, ended, text, knownHash(chunk, index));
+      index += 1;
+    }
+  }
+  const rest = splitter.end();
+  if (rest !== null) verifier.line(rest.bytes, rest.ended);
+}
+
+/** The chunks of the file at `path`, read ahead. What fails is thrown once all before it has been given. */
+function* hashedChunks(path: string, ahead: HashedChunks): Generator<HashedChunk> {
+  const file = openFile(path);
+  let more = true;
+  let failure: { readonly error: unknown } | null = null;
+  try {
+    while (true) {
+      // Many at a time: to wake the other thread takes as long as to hash a few lines.
+      if (more && ahead.waiting <= CHUNKS / 2) {
+        try {
+          while (more && ahead.waiting < CHUNKS) {
+            more = ahead.put((into) => fs.readSync(file, into, 0, into.length, null));
+          }
+        } catch (error) {
+          more = false;
+          failure = { error };
+        }
+        ahead.wake();
+      }
+      if (ahead.waiting === 0) break;
+      yield ahead.take();
+    }
+    if (failure !== null) throw failure.error;
+  } finally {
+    fs.closeSync(file);
+  }
 }
 
 /** The names of the log's files in `directory`, in order. Throws as the runtime does. */

@@ -4,7 +4,7 @@ import { CallId, Hash32, SessionId, Timestamp } from "./ids.ts";
 import { DataClass } from "./tools.ts";
 import { DecisionRecord } from "./decisions.ts";
 import { formatExact, parseExact } from "./json.ts";
-import { scanRecord } from "./audit_scan.ts";
+import { scanLink, scanRecord } from "./audit_scan.ts";
 import { fromUtf8, text, u64, utf8 } from "./text.ts";
 
 export const APPROVAL_ANSWERS = ["approved", "refused", "expired"] as const;
@@ -83,6 +83,19 @@ export const AuditRecord = z.strictObject({
 });
 export type AuditRecord = z.infer<typeof AuditRecord>;
 
+type Of<T extends AuditEvent["type"]> = Extract<AuditEvent, { type: T }>;
+
+/** What the chain needs of an event (`chain.ts`). */
+export type LinkEvent =
+  | Pick<Of<"decision">, "type" | "outcome">
+  | Pick<Of<"approval">, "type" | "decision" | "outcome">
+  | Pick<Of<"result">, "type" | "decision">
+  | Of<"recovery">
+  | Of<"accepted_break">;
+
+/** What the chain needs of a record. Each record is one. */
+export type Link = Omit<AuditRecord, "event"> & { readonly event: LinkEvent };
+
 /** The line of `record`, without its newline. Throws where a field does not fit its type. */
 export function encodeRecord(record: AuditRecord): Uint8Array<ArrayBuffer> {
   return utf8(formatExact(AuditRecord, record));
@@ -98,6 +111,14 @@ export function parseRecord(
 ): AuditRecord | null {
   // The scan takes nothing that the full reading would not.
   return content === null ? null : scanRecord(content) ?? parseExact(AuditRecord, content);
+}
+
+/**
+ * As `parseRecord`, null for the same lines, but gives no more than the chain needs: to make the whole record
+ * takes longer than to look at it. `before`: the hash that the record most likely names as the one before it.
+ */
+export function parseLink(content: string | null, before: Hash32): Link | null {
+  return content === null ? null : scanLink(content, before) ?? parseExact(AuditRecord, content);
 }
 
 /** The name of the file that a record of `time` starts, by its UTC date. */

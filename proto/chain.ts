@@ -8,8 +8,9 @@
  * or lines that do not parse with at most one that does after them.
  */
 import { createHash, type Hash } from "node:crypto";
-import { type Anchor, type AuditRecord, parseRecord } from "./audit.ts";
+import { type Anchor, type Link, parseLink } from "./audit.ts";
 import { type Hash32, sha256, ZERO_HASH } from "./ids.ts";
+import { fromUtf8 } from "./text.ts";
 
 /** A line of the log: the file's bare name, and lines counted from 1. */
 export interface Location {
@@ -87,7 +88,7 @@ interface Entry {
   /** Hash of the line right before it, whatever that is. */
   readonly before: Hash32;
   readonly size: number;
-  readonly record: AuditRecord | null;
+  readonly record: Link | null;
 }
 
 /** Lines whose judgement waits for the next one. */
@@ -155,20 +156,25 @@ export class ChainVerifier {
 
   /**
    * The next line of the file, without its newline. `hasNewline` is false only for what stands after
-   * a file's last newline; where nothing does, that is no line. `bytes` are not kept. `text`: what they say,
-   * where that is known already; it must be that, and is decoded here otherwise.
+   * a file's last newline; where nothing does, that is no line. `bytes` are not kept. `text`: what they say, and
+   * `hash`: their SHA-256, where these are known already; they must be that, and are worked out here otherwise.
    */
-  line(bytes: Uint8Array, hasNewline: boolean, text: string | null = null): void {
+  line(
+    bytes: Uint8Array,
+    hasNewline: boolean,
+    text: string | null = null,
+    hash: Hash32 | null = null,
+  ): void {
     if (this.#lineInFile === 0) this.#closeOlderFile();
     this.#lineInFile += 1;
     this.#lines += 1;
     const entry: Entry = {
       at: { file: this.#file, line: this.#lineInFile },
       index: this.#lines,
-      hash: sha256(bytes),
+      hash: hash ?? sha256(bytes),
       before: this.#lastLine,
       size: bytes.length,
-      record: text === null ? parseRecord(bytes) : parseRecord(bytes, text),
+      record: parseLink(text ?? fromUtf8(bytes), this.#lastLine),
     };
     this.#lastAt = entry.at;
     this.#lastLine = entry.hash;
@@ -389,7 +395,7 @@ export class ChainVerifier {
   }
 
   /** Keeps the books of calls and breaks. */
-  #follow({ seq, event }: AuditRecord, at: Location): void {
+  #follow({ seq, event }: Link, at: Location): void {
     switch (event.type) {
       case "decision":
         if (event.outcome.outcome === "ask") this.#asked.add(seq);

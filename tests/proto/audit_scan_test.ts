@@ -4,9 +4,10 @@
  */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { AuditRecord, encodeRecord } from "../../proto/audit.ts";
-import { scanRecord } from "../../proto/audit_scan.ts";
+import { AuditRecord, encodeRecord, type Link } from "../../proto/audit.ts";
+import { scanLink, scanRecord } from "../../proto/audit_scan.ts";
 import { denied, DENY_REASONS } from "../../proto/decisions.ts";
+import { ZERO_HASH } from "../../proto/ids.ts";
 import { parseExact } from "../../proto/json.ts";
 import { fromUtf8 } from "../../proto/text.ts";
 import { DATA_CLASSES } from "../../proto/tools.ts";
@@ -15,12 +16,33 @@ import { badForms } from "../support/json_forms.ts";
 const PURE = { permissions: "none" } as const;
 const FIXTURES = new URL("../../fixtures/", import.meta.url);
 
-/** Fails where the two readings of `line` differ. Returns whether the quick one took it. */
+/** What the chain needs of `record`. */
+function linkOf({ event, ...record }: AuditRecord): Link {
+  switch (event.type) {
+    case "decision":
+      return { ...record, event: { type: event.type, outcome: event.outcome } };
+    case "approval": {
+      const { type, decision, outcome } = event;
+      return { ...record, event: { type, decision, outcome } };
+    }
+    case "result":
+      return { ...record, event: { type: event.type, decision: event.decision } };
+    default:
+      return { ...record, event };
+  }
+}
+
+/** Fails where the readings of `line` differ. Returns whether the quick ones took it. */
 function compared(line: string): boolean {
+  const full = parseExact(AuditRecord, line);
   const quick = scanRecord(line);
-  if (quick === null) return false;
-  assert.deepEqual(quick, parseExact(AuditRecord, line), line);
-  return true;
+  if (quick !== null) assert.deepEqual(quick, full, line);
+  const link = quick && linkOf(quick);
+  // Whatever hash is expected, and where it is the very one that the line names.
+  for (const before of [null, ZERO_HASH, "f".repeat(64), ...full === null ? [] : [full.prev]]) {
+    assert.deepEqual(scanLink(line, before), link, line);
+  }
+  return quick !== null;
 }
 
 const hash = fc.string({
@@ -34,7 +56,9 @@ const words = fc.oneof(
   fc.string({ unit: "binary", maxLength: 40 }),
   fc.string({ unit: fc.constantFrom(...'"\\/\b\f\n\r\t\0\x1f\x7f\u2028aé😀'), maxLength: 20 }),
 );
-const number = fc.oneof(fc.nat(), fc.constantFrom(0, Number.MAX_SAFE_INTEGER));
+/** The largest number that the quick reading takes. */
+const MOST = 999_999_999_999_999;
+const number = fc.oneof(fc.nat(), fc.constantFrom(0, MOST));
 const dataClass = fc.constantFrom(...DATA_CLASSES);
 const outcome = fc.constantFrom(
   { outcome: "allowed" as const },
@@ -133,9 +157,56 @@ Deno.test("what is no real time and no safe number is left to the full reading",
     assert.equal(scanRecord(timed(`2026-02-28T${time}Z`)), null, time);
   }
   const counted = (seq: string) => line.replace(/"seq":\d+/, `"seq":${seq}`);
-  assert(compared(counted("9007199254740991")));
-  for (const seq of ["9007199254740992", "9007199254740993", "00", "-1", "1.0", "1e3"]) {
+  assert(compared(counted(`${MOST}`)));
+  const large = counted("9007199254740991");
+  assert.deepEqual([scanRecord(large), parseExact(AuditRecord, large) === null], [null, false]);
+  for (
+    const seq of [
+      "1000000000000000",
+      "9007199254740992",
+      "9007199254740993",
+      "00",
+      "-1",
+      "1.0",
+      "1e3",
+    ]
+  ) {
     assert.equal(scanRecord(counted(seq)), null, seq);
+  }
+});
+
+Deno.test("a hash is looked at digit by digit, but for the one that is expected", PURE, () => {
+  const good = ["0", "a", "f"].map((digit) => digit.repeat(64));
+  const bad = good.flatMap((hash) =>
+    ["g", "A", "/", ":", "`", "\\", " "].flatMap((digit) =>
+      [0, 31, 63].map((at) => hash.slice(0, at) + digit + hash.slice(at + 1))
+    )
+  );
+  const lines = fc.sample(usual, { seed: 3, numRuns: 60 });
+  let put = 0;
+  for (const line of lines) {
+    assert(compared(line));
+    for (const [field] of line.matchAll(/"(?:prev|grant_sha256|sha256)":"[0-9a-f]{64}"/g)) {
+      const name = field.slice(0, -65);
+      for (const wrong of bad) {
+        const changed = line.replace(field, `${name}${wrong}"`);
+        for (const before of [null, ...good]) assert.equal(scanLink(changed, before), null);
+        put += 1;
+      }
+    }
+  }
+  assert(put > 3000, `${put} wrong hashes were put`);
+});
+
+Deno.test("text that is no Unicode is left to the full reading", PURE, () => {
+  const [line = ""] = fc.sample(usual, { seed: 1, numRuns: 60 }).filter((line) =>
+    line.includes('"tool":"')
+  );
+  const named = (tool: string) => line.replace('"tool":"', `"tool":"${tool}`);
+  assert(compared(named("\u{1f600}")));
+  for (const lone of ["\ud83d", "\ude00", "\ude00\ud83d", "\ud83d1\ude00"]) {
+    assert.equal(scanRecord(named(lone)), null);
+    assert(!compared(named(lone)));
   }
 });
 
