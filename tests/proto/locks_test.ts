@@ -50,6 +50,8 @@ const FLAGS = {
   ],
   bxctl: [
     ...ALWAYS,
+    // The one flag that is not of that table, and gives no permission.
+    "--v8-flags=--max-semi-space-size=2",
     "--allow-read=/e/bxctl.toml,/h/audit,/h/run/owner-broker/admin.sock,/h/run/owner-loop/loop.sock",
     "--allow-write=/h/run/owner-broker/admin.sock,/h/run/owner-loop/loop.sock",
     "--allow-net=unix:/h/run/owner-broker/admin.sock,unix:/h/run/owner-loop/loop.sock",

@@ -23,7 +23,8 @@ Deno.test("each role's flags are printed one a line, and nothing else", async ()
     loopd: `--allow-read=${configs.loopd},${HOME}/loop,${HOME}/memory,${run}/owner-loop\n` +
       `--allow-write=${HOME}/loop,${run}/owner-loop\n` +
       `--allow-net=unix:${run}/owner-loop/loop.sock,model:81\n--allow-env=BOXMAKER_HOME\n`,
-    bxctl: `--allow-read=${configs.bxctl},${HOME}/audit,${run}/owner-broker/admin.sock,` +
+    bxctl: "--v8-flags=--max-semi-space-size=2\n" +
+      `--allow-read=${configs.bxctl},${HOME}/audit,${run}/owner-broker/admin.sock,` +
       `${run}/owner-loop/loop.sock\n` +
       `--allow-write=${run}/owner-broker/admin.sock,${run}/owner-loop/loop.sock\n` +
       `--allow-net=unix:${run}/owner-broker/admin.sock,unix:${run}/owner-loop/loop.sock\n` +
