@@ -61,7 +61,15 @@ export const COMMON_OPTIONS = [
 ] as const satisfies readonly OptionName[];
 
 /** What an operand is, in words. */
-const OPERANDS = { ID: "ID of an approval", SEQ: "SEQ of a record" } as const;
+const OPERANDS = {
+  ID: "ID of an approval",
+  SEQ: "SEQ of a record",
+  SHELL: "SHELL: bash, zsh or fish",
+} as const;
+
+/** The shells that `completion` writes for. */
+export const SHELLS = ["bash", "zsh", "fish"] as const;
+export type Shell = (typeof SHELLS)[number];
 
 export interface CommandSpec {
   readonly operand: keyof typeof OPERANDS | null;
@@ -127,6 +135,11 @@ export const COMMANDS = {
     readsGrants: true,
     about: "write a page about what happened",
   },
+  "completion": {
+    operand: "SHELL",
+    options: [],
+    about: "print a script that completes bxctl's command line in a shell",
+  },
 } as const satisfies Record<string, CommandSpec>;
 export type CommandName = keyof typeof COMMANDS;
 
@@ -167,6 +180,8 @@ export type Invocation =
     readonly json: boolean;
     readonly places: CtlOverrides;
   }
+  /** Needs no configuration: a shell asks for it at its start. */
+  | { readonly kind: "completion"; readonly shell: Shell; readonly json: boolean }
   /** The help of one command, or with null of all. */
   | { readonly kind: "help"; readonly command: CommandName | null }
   | { readonly kind: "version" }
@@ -217,6 +232,11 @@ function read(args: readonly string[]): Invocation {
   const missing = needed.find((option) => !given.has(option));
   if (missing !== undefined) {
     throw new UsageError(`bxctl ${name} needs --${missing} ${OPTIONS[missing].value}`, hint);
+  }
+  if (name === "completion") {
+    const shell = SHELLS.find((shell) => shell === operands[0]);
+    if (shell !== undefined) return { kind: "completion", shell, json: given.has("json") };
+    throw new UsageError(`${display(operands[0] ?? "")} is not the ${OPERANDS.SHELL}`, hint);
   }
   return {
     kind: "run",
@@ -290,7 +310,12 @@ function findCommand(words: readonly string[]): CommandName {
   );
 }
 
-function commandOf(name: CommandName, operand: string, given: Given, hint: string): Command {
+function commandOf(
+  name: Command["name"],
+  operand: string,
+  given: Given,
+  hint: string,
+): Command {
   const bad = (problem: string) => new UsageError(problem, hint);
   const numberOf = (kind: keyof typeof OPERANDS) => {
     const value = /^(0|[1-9]\d*)$/.test(operand) ? Number(operand) : NaN;

@@ -11,12 +11,13 @@ import { writeReport } from "./audit_report.ts";
 import { showCall } from "./audit_show.ts";
 import { verifyAudit } from "./audit_verify.ts";
 import { chat } from "./chat.ts";
+import { completionScript } from "./completion.ts";
 import { type CtlConfig, type CtlOverrides, lockOf, readCtlConfig } from "./config.ts";
 import { checkGrants } from "./grants_check.ts";
 import { replayGrants } from "./grants_replay.ts";
 import { testGrants } from "./grants_try.ts";
 import { helpText } from "./help.ts";
-import { type Io, OutputGone, realIo, reportFailure, type Status } from "./io.ts";
+import { answerJson, type Io, OutputGone, realIo, reportFailure, type Status } from "./io.ts";
 import { Keyboard, stdin } from "./keyboard.ts";
 import { Failed, notAllowed, notices } from "./notices.ts";
 import { refuse } from "./refuse.ts";
@@ -132,6 +133,13 @@ async function main(args: readonly string[]): Promise<Status> {
     case "version":
       plain.answer(`${VERSION} (deno ${Deno.version.deno})\n`);
       return 0;
+    case "completion": {
+      const { shell } = invocation;
+      const script = completionScript(shell);
+      if (invocation.json) answerJson(plain, { shell, script });
+      else plain.answer(script);
+      return 0;
+    }
     case "usage":
       plain.tell(...notices.usage(invocation.problem, invocation.hint));
       return 2;
