@@ -8,6 +8,7 @@ import { type ChainReport, ChainVerifier } from "../proto/chain.ts";
 import { type ChunkLine, type Line, LineSplitter } from "../proto/lines.ts";
 import { asciiText } from "../proto/text.ts";
 import { messageOf, notAllowed } from "./notices.ts";
+import { type LineRead, unwatched } from "./progress.ts";
 
 /** Each is decoded at once. Text of more than 64 KiB would wait long until the runtime frees it. */
 const CHUNK_BYTES = 32 * 1024;
@@ -18,8 +19,12 @@ const MOST_LOOKS = 10;
  * Verifies the log in `directory`, against its `head.json` and, where given, against `expected`. Throws
  * `Failed` where this process lacks the permission to read it.
  */
-export function verifyLog(directory: string, expected: Anchor | null): ChainReport {
-  return settled(() => look(directory, expected));
+export function verifyLog(
+  directory: string,
+  expected: Anchor | null,
+  lineRead: LineRead = unwatched,
+): ChainReport {
+  return settled(() => look(directory, expected, lineRead));
 }
 
 /**
@@ -46,7 +51,7 @@ function sameFailure(a: ChainReport, b: ChainReport): boolean {
     a.failure?.what === b.failure?.what;
 }
 
-function look(directory: string, expected: Anchor | null): ChainReport {
+function look(directory: string, expected: Anchor | null, lineRead: LineRead): ChainReport {
   // head.json first: it may lag behind the log, so what it names is there once the log is read.
   const verifier = new ChainVerifier({ head: readHead(directory), expected });
   const bareName = directory.slice(directory.lastIndexOf("/") + 1);
@@ -62,7 +67,10 @@ function look(directory: string, expected: Anchor | null): ChainReport {
       () =>
         eachLine(
           `${directory}/${name}`,
-          ({ bytes, ended, text }) => verifier.line(bytes, ended, text),
+          ({ bytes, ended, text }) => {
+            verifier.line(bytes, ended, text);
+            lineRead(bytes.length + 1);
+          },
         ),
     );
     if (!read.ok) {

@@ -146,7 +146,7 @@ class Conversation {
       this.#printer.pending(event);
       return this.#io.tell(...notices.notPending(approval));
     }
-    const block = approvalBlock(item, this.#io.now(), true);
+    const block = approvalBlock(item, this.#io.now(), true, this.#io.width);
     this.#printer.lines(block);
     const asks = this.#keyboard.isTerminal && this.#options.say === null;
     if (!asks) return this.#io.tell(...notices.leftPending(approval));

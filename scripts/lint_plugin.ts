@@ -25,6 +25,7 @@ export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>>
     ...["ago", "args", "audit_calls", "audit_page", "audit_summary", "block", "explained"],
     ...["grant_warnings", "help", "prose", "replayed"],
     ...["completion", "completion_bash", "completion_fish", "completion_steps", "completion_zsh"],
+    ...["fit", "progress"],
   ],
 };
 
