@@ -10,7 +10,7 @@ export async function listApprovals(admin: Admin, io: Io, json: boolean): Promis
   const now = io.now();
   if (json) answerJson(io, items);
   else if (items.length === 0) io.answer("no approvals are pending\n");
-  else io.answer(items.map((item) => approvalBlock(item, now, false)).join(""));
+  else io.answer(items.map((item) => approvalBlock(item, now, false, io.width)).join(""));
   return 0;
 }
 
@@ -24,6 +24,6 @@ export async function showApproval(
   const item = (await admin.approvals()).find((item) => item.approval === approval);
   if (item === undefined) throw noSuchApproval(approval);
   if (json) answerJson(io, item);
-  else io.answer(approvalBlock(item, io.now(), true));
+  else io.answer(approvalBlock(item, io.now(), true, io.width));
   return 0;
 }

@@ -75,7 +75,12 @@ const OPERANDS = {
   ID: "ID of an approval",
   SEQ: "SEQ of a record",
   GRANT: "GRANT, the name of its file without .toml",
+  SHELL: "SHELL: bash, zsh or fish",
 } as const;
+
+/** The shells that `completion` writes for. */
+export const SHELLS = ["bash", "zsh", "fish"] as const;
+export type Shell = (typeof SHELLS)[number];
 
 export interface CommandSpec {
   readonly operand: keyof typeof OPERANDS | null;
@@ -177,6 +182,11 @@ export const COMMANDS = {
     readsGrants: true,
     about: "write a page about what happened",
   },
+  "completion": {
+    operand: "SHELL",
+    options: [],
+    about: "print a script that completes bxctl's command line in a shell",
+  },
 } as const satisfies Record<string, CommandSpec>;
 export type CommandName = keyof typeof COMMANDS;
 
@@ -254,6 +264,8 @@ export type Invocation =
     readonly json: boolean;
     readonly places: CtlOverrides;
   }
+  /** Needs no configuration: a shell asks for it at its start. */
+  | { readonly kind: "completion"; readonly shell: Shell; readonly json: boolean }
   /** The help of one command, or with null of all. */
   | { readonly kind: "help"; readonly command: CommandName | null }
   | { readonly kind: "version" }
@@ -305,6 +317,11 @@ function read(args: readonly string[]): Invocation {
   const missing = needed.find((option) => !given.has(option));
   if (missing !== undefined) {
     throw new UsageError(`bxctl ${name} needs --${missing} ${OPTIONS[missing].value}`, hint);
+  }
+  if (name === "completion") {
+    const shell = SHELLS.find((shell) => shell === operands[0]);
+    if (shell !== undefined) return { kind: "completion", shell, json: given.has("json") };
+    throw new UsageError(`${display(operands[0] ?? "")} is not the ${OPERANDS.SHELL}`, hint);
   }
   return {
     kind: "run",
@@ -378,7 +395,12 @@ function findCommand(words: readonly string[]): CommandName {
   );
 }
 
-function commandOf(name: CommandName, operand: string, given: Given, hint: string): Command {
+function commandOf(
+  name: Command["name"],
+  operand: string,
+  given: Given,
+  hint: string,
+): Command {
   const bad = (problem: string) => new UsageError(problem, hint);
   const numberOf = (kind: keyof typeof OPERANDS) => {
     const value = /^(0|[1-9]\d*)$/.test(operand) ? Number(operand) : NaN;

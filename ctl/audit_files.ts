@@ -17,6 +17,7 @@ import {
   startHashing,
 } from "./hash_thread.ts";
 import { messageOf, notAllowed } from "./notices.ts";
+import { type LineRead, unwatched } from "./progress.ts";
 
 /** From so many bytes on, a second thread saves more time than its start takes. */
 const LARGE_BYTES = 8 * 1024 * 1024;
@@ -27,8 +28,12 @@ const MOST_LOOKS = 10;
  * Verifies the log in `directory`, against its `head.json` and, where given, against `expected`. Throws
  * `Failed` where this process lacks the permission to read it.
  */
-export function verifyLog(directory: string, expected: Anchor | null): ChainReport {
-  return settled(() => look(directory, expected));
+export function verifyLog(
+  directory: string,
+  expected: Anchor | null,
+  lineRead: LineRead = unwatched,
+): ChainReport {
+  return settled(() => look(directory, expected, lineRead));
 }
 
 /**
@@ -55,7 +60,7 @@ function sameFailure(a: ChainReport, b: ChainReport): boolean {
     a.failure?.what === b.failure?.what;
 }
 
-function look(directory: string, expected: Anchor | null): ChainReport {
+function look(directory: string, expected: Anchor | null, lineRead: LineRead): ChainReport {
   // head.json first: it may lag behind the log, so what it names is there once the log is read.
   const verifier = new ChainVerifier({ head: readHead(directory), expected });
   const bareName = directory.slice(directory.lastIndexOf("/") + 1);
@@ -70,7 +75,7 @@ function look(directory: string, expected: Anchor | null): ChainReport {
   for (const name of names.value) {
     verifier.file(name);
     const path = `${directory}/${name}`;
-    const read = attempt(path, () => feed(verifier, path, ahead));
+    const read = attempt(path, () => feed(verifier, path, ahead, lineRead));
     if (!read.ok) {
       verifier.unreadable(name, read.why);
       break;
@@ -90,12 +95,18 @@ function isLarge(directory: string, names: readonly string[]): boolean {
 }
 
 /** Feeds the lines of the file at `path` to `verifier`. Throws as the runtime does. */
-function feed(verifier: ChainVerifier, path: string, ahead: HashedChunks): void {
+function feed(
+  verifier: ChainVerifier,
+  path: string,
+  ahead: HashedChunks,
+  lineRead: LineRead,
+): void {
   const splitter = new LineSplitter();
   for (const chunk of hashedChunks(path, ahead)) {
     let index = 0;
     for (const { bytes, ended, text } of splitter.push(chunk.bytes, asciiText(chunk.bytes))) {
       verifier.line(bytes, ended, text, knownHash(chunk, index));
+      lineRead(bytes.length + 1);
       index += 1;
     }
   }

@@ -8,9 +8,10 @@ import {
   callLine,
   matches,
 } from "./audit_calls.ts";
-import { verifyLog } from "./audit_files.ts";
 import { LogReader } from "./audit_reader.ts";
+import { cut } from "./fit.ts";
 import { answerJson, type Io, type Status } from "./io.ts";
+import { verifyWatched } from "./log_progress.ts";
 import { notices } from "./notices.ts";
 
 /** How often a log that is followed is looked at, in milliseconds. */
@@ -29,14 +30,14 @@ export async function listCalls(
   json: boolean,
   stop: AbortSignal | null,
 ): Promise<Status> {
-  const { failure } = verifyLog(directory, null);
+  const { failure } = verifyWatched(io, directory, null);
   if (failure !== null) io.tell(...notices.shownBroken(failure));
   using reader = new LogReader(directory);
   const book = new CallBook();
   const print = (call: Call) => {
     if (!matches(call, filter)) return;
     if (json) answerJson(io, callJson(call));
-    else io.answer(`${callLine(call)}\n`);
+    else io.answer(`${cut(callLine(call), io.width)}\n`);
   };
   let records = 0;
   while (true) {

@@ -4,6 +4,7 @@
  */
 import { type AuditRecord, parseRecord } from "../proto/audit.ts";
 import { attempt, LineFile, namesIn } from "./audit_files.ts";
+import { type LineRead, unwatched } from "./progress.ts";
 
 /** Reads a log to its end, and on from there once more was written, into files of new names too. */
 export class LogReader implements Disposable {
@@ -13,9 +14,12 @@ export class LogReader implements Disposable {
   /** A record right before a recovery is a part of what that recovered, and none (contracts 5.2). */
   #held: AuditRecord | null = null;
 
-  /** Of the log in `directory`, which may be missing. */
-  constructor(directory: string) {
+  readonly #lineRead: LineRead;
+
+  /** Of the log in `directory`, which may be missing. `lineRead` is told of each line. */
+  constructor(directory: string, lineRead: LineRead = unwatched) {
     this.#directory = directory;
+    this.#lineRead = lineRead;
   }
 
   /**
@@ -57,6 +61,7 @@ export class LogReader implements Disposable {
   *#rest(): Generator<AuditRecord> {
     for (const { bytes } of this.#file?.more() ?? []) {
       const record = parseRecord(bytes);
+      this.#lineRead(bytes.length + 1);
       if (record?.event.type === "recovery") this.#held = null;
       yield* this.#release();
       this.#held = record;

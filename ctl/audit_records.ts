@@ -7,12 +7,15 @@ import type { Timestamp } from "../proto/ids.ts";
 import { utf8 } from "../proto/text.ts";
 import { attempt, eachLine, namesIn } from "./audit_files.ts";
 import { Failed, notices } from "./notices.ts";
+import { type LineRead, unwatched } from "./progress.ts";
 
 export interface RecordsOptions {
   /** Leaves out the records before this time. */
   readonly since?: Timestamp | null;
   /** Which lines are parsed at all; the others are passed over. */
   readonly wanted?: (line: Uint8Array) => boolean;
+  /** Told of each line that was read. */
+  readonly lineRead?: LineRead;
 }
 
 const COMMA = 0x2c;
@@ -36,7 +39,7 @@ export function mayBeDecision(line: Uint8Array): boolean {
 export function eachRecord(
   directory: string,
   take: (record: AuditRecord) => boolean | void,
-  { since = null, wanted = () => true }: RecordsOptions = {},
+  { since = null, wanted = () => true, lineRead = unwatched }: RecordsOptions = {},
 ): number {
   let unreadable = 0;
   const names = got(directory, attempt(directory, () => namesIn(directory)));
@@ -47,6 +50,7 @@ export function eachRecord(
     let done = false;
     const read = attempt(path, () =>
       eachLine(path, ({ bytes, ended, text }) => {
+        lineRead(bytes.length + 1);
         if (!wanted(bytes)) return false;
         const record = text === null ? parseRecord(bytes) : parseRecord(bytes, text);
         // The last line may be one that brokerd is writing.

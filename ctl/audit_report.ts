@@ -4,13 +4,14 @@ import { display } from "../proto/escape.ts";
 import { type Timestamp, timestamp } from "../proto/ids.ts";
 import { utf8 } from "../proto/text.ts";
 import { type Call, CallBook } from "./audit_calls.ts";
-import { verifyLog } from "./audit_files.ts";
 import { type GrantsFound, reportPage } from "./audit_page.ts";
 import { LogReader } from "./audit_reader.ts";
 import { AuditSummary } from "./audit_summary.ts";
 import { usableGrants } from "./grants_files.ts";
 import { answerJson, type Io, type Status } from "./io.ts";
+import { verifyWatched, watched } from "./log_progress.ts";
 import { notices, pageNotWritten } from "./notices.ts";
+import type { LineRead } from "./progress.ts";
 import type { WhyPlaces } from "./why.ts";
 
 /** Where the log and the grants are, and the one file that is written. */
@@ -33,8 +34,13 @@ export function writeReport(
   let summary: AuditSummary;
   let failure: ChainFailure | null;
   try {
-    ({ failure } = verifyLog(audit, null));
-    summary = summaryOf(audit, since);
+    ({ failure } = verifyWatched(io, audit, null));
+    summary = watched(
+      io,
+      audit,
+      "reading the log",
+      (lineRead) => summaryOf(audit, since, lineRead),
+    );
     const made = timestamp(io.now());
     for (const piece of reportPage({ summary, since, made, failure, grants: findGrants(grants) })) {
       file.write(piece);
@@ -51,13 +57,17 @@ export function writeReport(
   return failure === null ? 0 : 1;
 }
 
-function summaryOf(directory: string, since: Timestamp | null): AuditSummary {
+function summaryOf(
+  directory: string,
+  since: Timestamp | null,
+  lineRead: LineRead,
+): AuditSummary {
   const summary = new AuditSummary();
   const book = new CallBook();
   const add = (call: Call) => {
     if (since === null || call.time >= since) summary.add(call);
   };
-  using reader = new LogReader(directory);
+  using reader = new LogReader(directory, lineRead);
   for (const record of reader.more()) book.take(record).forEach(add);
   book.open().forEach(add);
   return summary;

@@ -1,14 +1,15 @@
 /** `bxctl audit show SEQ`: everything that the log holds of one call. Needs no daemon. */
 import type { AuditEvent, AuditRecord } from "../proto/audit.ts";
 import { display } from "../proto/escape.ts";
-import { verifyLog } from "./audit_files.ts";
 import { LogReader } from "./audit_reader.ts";
+import { wrapped } from "./fit.ts";
 import { answerJson, type Io, type Status } from "./io.ts";
+import { verifyWatched } from "./log_progress.ts";
 import { noSuchRecord, notices } from "./notices.ts";
 
 /** Prints the records of the call that the record `seq` belongs to. Throws `Failed` where there is none. */
 export function showCall(directory: string, seq: number, io: Io, json: boolean): Status {
-  const { failure } = verifyLog(directory, null);
+  const { failure } = verifyWatched(io, directory, null);
   if (failure !== null) io.tell(...notices.shownBroken(failure));
   const decision = decisionOf(directory, seq);
   if (decision === null) throw noSuchRecord(seq);
@@ -18,7 +19,7 @@ export function showCall(directory: string, seq: number, io: Io, json: boolean):
     if (callOf(record) === decision) records.push(record);
   }
   if (json) answerJson(io, records);
-  else io.answer(records.map(recordBlock).join("\n"));
+  else io.answer(records.map((record) => recordBlock(record, io.width)).join("\n"));
   return failure === null ? 0 : 1;
 }
 
@@ -37,14 +38,17 @@ function callOf({ seq, event }: AuditRecord): number {
 }
 
 /** `record` in full: its type and number, then a line for each field. */
-function recordBlock({ seq, time, prev, event }: AuditRecord): string {
+function recordBlock({ seq, time, prev, event }: AuditRecord, columns: number | null): string {
   const { type, ...fields } = event;
   const rows = Object.entries({ time, ...fields, prev }).map(([name, value]) =>
     [name, valueOf(value)] as const
   );
   const width = Math.max(...rows.map(([name]) => name.length));
-  const lines = rows.map(([name, value]) => `  ${name.padEnd(width)}  ${value}\n`);
-  return `${type} ${seq}\n${lines.join("")}`;
+  const hang = width + "    ".length;
+  const lines = rows.flatMap(([name, value]) =>
+    wrapped(`  ${name.padEnd(width)}  ${value}`, columns, hang)
+  );
+  return [`${type} ${seq}`, ...lines].map((line) => `${line}\n`).join("");
 }
 
 /** Every kind of value that a field of a record has. */

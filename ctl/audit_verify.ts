@@ -2,8 +2,8 @@
 import type { Anchor } from "../proto/audit.ts";
 import type { ChainReport, Location } from "../proto/chain.ts";
 import { display } from "../proto/escape.ts";
-import { verifyLog } from "./audit_files.ts";
 import { answerJson, type Io, type Status } from "./io.ts";
+import { verifyWatched } from "./log_progress.ts";
 import { notices } from "./notices.ts";
 
 /** Verifies the log in `directory`; `expect`: a record that the owner kept elsewhere. */
@@ -13,7 +13,7 @@ export function verifyAudit(
   json: boolean,
   expect: Anchor | null,
 ): Status {
-  const report = verifyLog(directory, expect);
+  const report = verifyWatched(io, directory, expect);
   if (json) answerJson(io, report);
   else io.answer(reportLines(report).map((line) => `${line}\n`).join(""));
   if (report.failure === null) return 0;

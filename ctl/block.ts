@@ -2,6 +2,7 @@
 import { display } from "../proto/escape.ts";
 import type { PendingApproval } from "../proto/messages.ts";
 import { ago, expiry } from "./ago.ts";
+import { wrapped } from "./fit.ts";
 
 /** Longer texts are shown by their two ends, in characters. */
 const LONGEST_WHOLE = 2000;
@@ -23,9 +24,14 @@ export function shortened(text: string, how: string): string {
 
 /**
  * A waiting call on two lines, with a newline after each; `whole`: with its arguments in full. `now` in
- * milliseconds since 1970.
+ * milliseconds since 1970. In `width` columns what is longer goes on indented.
  */
-export function approvalBlock(item: PendingApproval, now: number, whole: boolean): string {
+export function approvalBlock(
+  item: PendingApproval,
+  now: number,
+  whole: boolean,
+  width: number | null = null,
+): string {
   const { approval, created, expires, session, grant, taint, tool } = item;
   const facts = [
     String(approval),
@@ -38,5 +44,6 @@ export function approvalBlock(item: PendingApproval, now: number, whole: boolean
   const call = whole
     ? display(item.arguments)
     : shortened(item.arguments, `bxctl approvals show ${approval}`);
-  return `${facts.join("  ")}\n    ${display(tool)} ${call}\n`;
+  const lines = [facts.join("  "), `    ${display(tool)} ${call}`];
+  return lines.flatMap((line) => wrapped(line, width)).map((line) => `${line}\n`).join("");
 }

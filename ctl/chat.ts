@@ -193,7 +193,7 @@ class Conversation {
       this.#printer.pending(event);
       return this.#io.tell(...notices.notPending(approval));
     }
-    const block = approvalBlock(item, this.#io.now(), true);
+    const block = approvalBlock(item, this.#io.now(), true, this.#io.width);
     this.#printer.lines(block);
     if (stopped.aborted) return;
     const asks = this.#lines.isTerminal && this.#options.say === null;

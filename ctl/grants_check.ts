@@ -3,7 +3,7 @@ import type { Admin } from "./admin.ts";
 import { placed } from "./explained.ts";
 import { type GrantWarning, grantWarnings } from "./grant_warnings.ts";
 import { isMissing, usableGrants } from "./grants_files.ts";
-import { answerJson, type Io, type Status } from "./io.ts";
+import { answerJson, answerLines, type Io, type Status } from "./io.ts";
 import { notices } from "./notices.ts";
 
 /**
@@ -28,7 +28,7 @@ export async function checkGrants(
         placed(file, line, `warning: ${warning}`)
       ),
     ];
-    io.answer(lines.map((line) => `${line}\n`).join(""));
+    answerLines(io, lines);
   }
   if (problems.length === 0) return 0;
   io.tell(...notices.grantProblems());

@@ -2,7 +2,8 @@
 import { eachRecord, mayBeDecision } from "./audit_records.ts";
 import { placed } from "./explained.ts";
 import { readGrantFiles } from "./grants_files.ts";
-import { answerJson, type Io, type Status } from "./io.ts";
+import { answerJson, answerLines, type Io, type Status } from "./io.ts";
+import { watched } from "./log_progress.ts";
 import { notices } from "./notices.ts";
 import type { Timestamp } from "../proto/ids.ts";
 import { isDecided, Replay, replayLines } from "./replayed.ts";
@@ -22,21 +23,24 @@ export function replayGrants(
   if (!set.ok) {
     const { problems } = set;
     if (json) answerJson(io, { problems });
-    else {
-      io.answer(
-        problems.map(({ file, line, problem }) => placed(file, line, problem) + "\n").join(""),
-      );
-    }
+    else answerLines(io, problems.map(({ file, line, problem }) => placed(file, line, problem)));
     io.tell(...notices.grantProblemsThere());
     return 1;
   }
   const replay = new Replay(set);
-  const unreadable = eachRecord(audit, (record) => {
-    if (isDecided(record)) replay.add(record);
-  }, { since, wanted: mayBeDecision });
+  const unreadable = watched(
+    io,
+    audit,
+    "replaying the log",
+    (lineRead) =>
+      eachRecord(audit, (record) => {
+        if (isDecided(record)) replay.add(record);
+      }, { since, wanted: mayBeDecision, lineRead }),
+    { since },
+  );
   const report = replay.report();
   if (json) answerJson(io, { ...report, problems: [] });
-  else io.answer(replayLines(report).map((line) => `${line}\n`).join(""));
+  else answerLines(io, replayLines(report));
   if (unreadable > 0) io.tell(...notices.noRecords(unreadable));
   return 0;
 }

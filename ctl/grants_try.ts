@@ -8,7 +8,7 @@ import { eachRecord } from "./audit_records.ts";
 import { shortened } from "./block.ts";
 import { explainedLines } from "./explained.ts";
 import { readGrantFiles } from "./grants_files.ts";
-import { answerJson, type Io, type Status } from "./io.ts";
+import { answerJson, answerLines, type Io, type Status } from "./io.ts";
 import { notices } from "./notices.ts";
 import { stateOf } from "./replayed.ts";
 import type { WhyPlaces } from "./why.ts";
@@ -39,7 +39,7 @@ export function testGrants(places: WhyPlaces, call: TestedCall, io: Io, json: bo
       `    ${display(tool)} ${shortened(args, "see --json")}`,
       ...explainedLines(explanation),
     ];
-    io.answer(lines.map((line) => `${line}\n`).join(""));
+    answerLines(io, lines);
   }
   if (set.ok) return 0;
   io.tell(...notices.grantProblemsThere());

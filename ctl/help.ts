@@ -11,11 +11,16 @@ import {
 /** No line of help is longer, in characters. */
 const WIDTH = 100;
 const STATUS = `0 done, 1 refused or failed, 2 wrong usage`;
-const ENVIRONMENT = `environment: BOXMAKER_HOME, and NO_COLOR and TERM on a terminal`;
+const ENVIRONMENT = `environment: BOXMAKER_HOME, and COLUMNS, NO_COLOR and TERM on a terminal`;
 
 /** The help of `command`, or with null of all commands. Ends in a newline. */
 export function helpText(command: CommandName | null): string {
   return command === null ? helpOfAll() : helpOfOne(command);
+}
+
+/** Where a line of help goes on that a narrow terminal breaks: under what it says of an option or command. */
+export function hangOfHelp(line: string): number {
+  return (/^ {2}\S.*? {2,}(?=\S)/.exec(line)?.[0] ?? "    ").length;
 }
 
 function helpOfAll(): string {

@@ -7,12 +7,13 @@ import { Admin } from "./admin.ts";
 import { listApprovals, showApproval } from "./approvals.ts";
 import { approve } from "./approve.ts";
 import { approveAndRemember } from "./approve_remember.ts";
-import { type Command, readCommandLine, usesOf } from "./args.ts";
+import { type Command, type CommandName, readCommandLine, usesOf } from "./args.ts";
 import { listCalls } from "./audit_log.ts";
 import { writeReport } from "./audit_report.ts";
 import { showCall } from "./audit_show.ts";
 import { verifyAudit } from "./audit_verify.ts";
 import { chat } from "./chat.ts";
+import { completionScript } from "./completion.ts";
 import { type CtlConfig, type CtlOverrides, lockOf, readCtlConfig } from "./config.ts";
 import { doctor } from "./doctor.ts";
 import { checkGrants } from "./grants_check.ts";
@@ -20,8 +21,18 @@ import { listGrants } from "./grants_list.ts";
 import { replayGrants } from "./grants_replay.ts";
 import { revokeGrant } from "./grants_revoke.ts";
 import { testGrants } from "./grants_try.ts";
-import { helpText } from "./help.ts";
-import { type Io, OutputGone, realIo, reportFailure, type Status } from "./io.ts";
+import { hangOfHelp, helpText } from "./help.ts";
+import {
+  answerJson,
+  answerLines,
+  type Io,
+  type Looks,
+  OutputGone,
+  PLAIN,
+  realIo,
+  reportFailure,
+  type Status,
+} from "./io.ts";
 import { Keyboard, stdin } from "./keyboard.ts";
 import { PlainLines } from "./lines.ts";
 import { Failed, notAllowed, notices } from "./notices.ts";
@@ -34,7 +45,7 @@ import { why } from "./why.ts";
 /** Signals that end a chat, with their numbers: the exit status is 128 more. */
 const SIGNALS = [["SIGHUP", 1], ["SIGINT", 2], ["SIGTERM", 15]] as const;
 
-function environment(name: "BOXMAKER_HOME" | "NO_COLOR" | "TERM"): string | undefined {
+function environment(name: "BOXMAKER_HOME" | "COLUMNS" | "NO_COLOR" | "TERM"): string | undefined {
   try {
     return Deno.env.get(name);
   } catch (error) {
@@ -51,6 +62,12 @@ function readConfig(places: CtlOverrides, command: Command): CtlConfig {
     if (error.cause instanceof Deno.errors.NotCapable) throw notAllowed("its configuration");
     throw new Failed("config_invalid", notices.config(error.message), error);
   }
+}
+
+/** NO_COLOR counts where it is not empty (no-color.org). */
+function looks(): Looks {
+  const dumb = environment("TERM") === "dumb";
+  return { colours: !dumb && !environment("NO_COLOR"), dumb, columns: environment("COLUMNS") };
 }
 
 /** Throws `Failed` unless this is the right runtime, and locked. */
@@ -180,19 +197,30 @@ async function run(command: Command, config: CtlConfig, io: Io, json: boolean): 
   }
 }
 
+function answerHelp(io: Io, command: CommandName | null): void {
+  answerLines(io, helpText(command).trimEnd().split("\n"), hangOfHelp);
+}
+
 async function main(args: readonly string[]): Promise<Status> {
   const invocation = readCommandLine(args);
-  const plain = realIo(true);
+  const plain = realIo(PLAIN);
   switch (invocation.kind) {
     case "help":
-      plain.answer(helpText(invocation.command));
+      answerHelp(plain, invocation.command);
       return 0;
     case "nothing":
-      plain.answer(helpText(null));
+      answerHelp(plain, null);
       return 2;
     case "version":
       plain.answer(`bxctl ${VERSION} (deno ${Deno.version.deno})\n`);
       return 0;
+    case "completion": {
+      const { shell } = invocation;
+      const script = completionScript(shell);
+      if (invocation.json) answerJson(plain, { shell, script });
+      else plain.answer(script);
+      return 0;
+    }
     case "usage":
       plain.tell(...notices.usage(invocation.problem, invocation.hint));
       return 2;
@@ -205,8 +233,7 @@ async function main(args: readonly string[]): Promise<Status> {
   try {
     const config = readConfig(places, command);
     checkRuntime(config);
-    const colours = !environment("NO_COLOR") && environment("TERM") !== "dumb";
-    return await run(command, config, realIo(!colours), json);
+    return await run(command, config, realIo(looks()), json);
   } catch (error) {
     if (!(error instanceof Failed)) throw error;
     reportFailure(plain, error, json);
@@ -219,7 +246,7 @@ async function guarded(args: readonly string[]): Promise<Status> {
   try {
     return await main(args);
   } catch (error) {
-    const io = realIo(true);
+    const io = realIo(PLAIN);
     if (!(error instanceof OutputGone)) io.tell(...notices.internal(error));
     // Whoever closed stdout, as head does, has read enough and knows.
     else if (!(error.cause instanceof Deno.errors.BrokenPipe)) {

@@ -1,6 +1,6 @@
 /** A text on what is left of one line of a terminal. Pure. */
 import { display } from "../proto/escape.ts";
-import { widthOf } from "./width.ts";
+import { columnsOf } from "./width.ts";
 
 /** Where less is left, the line is broken by the terminal. */
 const LEAST = 20;
@@ -13,7 +13,7 @@ const LEAST = 20;
 export function fitted(text: string, columns: number): string {
   // The display rules only make a text longer, and a character without width is part of another one.
   const short = text.length <= 4 * columns ? display(text) : null;
-  if (short !== null && widthOf(short) <= columns) return short;
+  if (short !== null && columnsOf(short) <= columns) return short;
   const characters = [...text];
   const note = (more: number) => `… ${more} more …`;
   const room = Math.max(LEAST, columns - note(characters.length).length);
@@ -24,7 +24,7 @@ export function fitted(text: string, columns: number): string {
   );
   const first = fitting(
     characters.slice(0, room),
-    room - widthOf(last.shown),
+    room - columnsOf(last.shown),
     (some) => display(some.join("")),
   );
   const more = characters.length - first.count - last.count;
@@ -40,7 +40,7 @@ function fitting(
   let [count, over] = [0, characters.length + 1];
   while (over - count > 1) {
     const middle = Math.floor((count + over) / 2);
-    if (widthOf(show(characters.slice(0, middle))) <= columns) count = middle;
+    if (columnsOf(show(characters.slice(0, middle))) <= columns) count = middle;
     else over = middle;
   }
   return { count, shown: show(characters.slice(0, count)) };

@@ -6,7 +6,7 @@ import { shortened } from "./block.ts";
 import type { Io } from "./io.ts";
 import { fitted } from "./one_line.ts";
 import { Prose } from "./prose.ts";
-import { widthOf } from "./width.ts";
+import { columnsOf } from "./width.ts";
 
 /** The model's own words. */
 type ProseType = "text" | "reasoning";
@@ -71,7 +71,7 @@ export class Printer {
   #about(what: string, text: string): void {
     const rest = this.#columns === null
       ? shortened(text, "see --json")
-      : fitted(text, this.#columns() - widthOf(what));
+      : fitted(text, this.#columns() - columnsOf(what));
     this.lines(`${what}${rest}\n`);
   }
 

@@ -1,7 +1,7 @@
 /** How the line that is being typed looks on a terminal, and what to write so that it does. Pure. */
 import { display } from "../proto/escape.ts";
 import { characters, type Line } from "./editor.ts";
-import { widthOf } from "./width.ts";
+import { columnsOf } from "./width.ts";
 
 /** A terminal's size in characters. */
 export interface Size {
@@ -28,7 +28,7 @@ function shown(character: string): string {
 export function viewOf(prompt: string, { text, at }: Line, { columns, rows: most }: Size): View {
   const width = Math.max(columns - 1, 1);
   const rows: string[] = [prompt];
-  let column = widthOf(prompt);
+  let column = columnsOf(prompt);
   let cursor = { row: 0, column };
   let unit = 0;
   const begin = () => {
@@ -38,7 +38,7 @@ export function viewOf(prompt: string, { text, at }: Line, { columns, rows: most
   for (const character of characters(text)) {
     const newline = character === "\n";
     const word = newline ? "" : shown(character);
-    const wide = widthOf(word);
+    const wide = columnsOf(word);
     if (column + wide > width && column > 0) begin();
     if (unit === at) cursor = { row: rows.length - 1, column };
     unit += character.length;
@@ -68,7 +68,7 @@ export class Screen {
   draw(view: View, columns: number): string {
     const { rows, row, column } = this.#drawn;
     const atEnd = (one: View) =>
-      one.row === one.rows.length - 1 && one.column === widthOf(one.rows.at(-1) ?? "");
+      one.row === one.rows.length - 1 && one.column === columnsOf(one.rows.at(-1) ?? "");
     const [old, text] = [rows.join("\n"), view.rows.join("\n")];
     const grows = atEnd(this.#drawn) && atEnd(view) && text.startsWith(old);
     this.#drawn = view;
@@ -96,7 +96,7 @@ export class Screen {
 
 /** How many rows of a terminal `row` takes. */
 function taken(row: string, columns: number): number {
-  return Math.max(1, Math.ceil(widthOf(row) / columns));
+  return Math.max(1, Math.ceil(columnsOf(row) / columns));
 }
 
 const up = (rows: number) => rows > 0 ? `\x1b[${rows}A` : "";

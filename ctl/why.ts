@@ -7,7 +7,7 @@ import { eachRecord } from "./audit_records.ts";
 import { shortened } from "./block.ts";
 import { explainedLines } from "./explained.ts";
 import { readGrantFiles } from "./grants_files.ts";
-import { answerJson, type Io, type Status } from "./io.ts";
+import { answerJson, answerLines, type Io, type Status } from "./io.ts";
 import { Failed, noSuchRecord, notices } from "./notices.ts";
 import {
   type Decided,
@@ -36,7 +36,7 @@ export function why({ audit, grants }: WhyPlaces, seq: number, io: Io, json: boo
   const same = sameOutcome(now.outcome, record.event.outcome);
   const file = grantFileChange(record, set);
   if (json) answerJson(io, { record, same_outcome: same, grant_file: file, now });
-  else io.answer(whyLines(record, now, same, file).map((line) => `${line}\n`).join(""));
+  else answerLines(io, whyLines(record, now, same, file));
   if (set.ok) return 0;
   io.tell(...notices.grantProblemsThere());
   return 1;

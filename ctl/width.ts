@@ -11,7 +11,7 @@ const ASCII = /^[\x20-\x7e]*$/;
  * The columns of `text`, which has been through the display rules: no newline, no control character.
  * Each character counts by itself, as in most terminals.
  */
-export function widthOf(text: string): number {
+export function columnsOf(text: string): number {
   if (ASCII.test(text)) return text.length;
   let width = 0;
   for (const character of text) {

@@ -23,8 +23,19 @@ export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>>
   ],
   ctl: [
     ...["ago", "args", "audit_calls", "audit_page", "audit_summary", "block", "checks"],
-    ...["doctor_checks", "durations", "editor", "explained", "grant_warnings", "help", "keys"],
-    ...["one_line", "prose", "remembered", "replayed", "screen", "status_checks", "width"],
+    ...["completion", "completion_bash", "completion_fish", "completion_steps", "completion_zsh"],
+    ...[
+      "doctor_checks",
+      "durations",
+      "editor",
+      "explained",
+      "fit",
+      "grant_warnings",
+      "help",
+      "keys",
+    ],
+    ...["one_line", "progress", "prose", "remembered", "replayed", "screen", "status_checks"],
+    "width",
   ],
 };
 
@@ -36,8 +47,8 @@ const DECISION = ["args", "explain", "grant_rules", "hosts", "paths", "policy"]
   .map((name) => `broker/${name}.ts`);
 
 /** The packages and built-in modules that pure files may import, and all files. */
-const PURE_PACKAGES = ["zod", "smol-toml", "node:crypto", "node:url", "node:util"];
-const PACKAGES = [...PURE_PACKAGES, "node:buffer", "node:fs", "node:fs/promises"];
+const PURE_PACKAGES = ["zod", "smol-toml", "node:buffer", "node:crypto", "node:url", "node:util"];
+const PACKAGES = [...PURE_PACKAGES, "node:fs", "node:fs/promises"];
 /** The built-in modules of single files. */
 const PACKAGES_OF: Readonly<Record<string, readonly string[]>> = {
   // It could listen too, so it stays in the one file that talks to the model server.

@@ -99,13 +99,16 @@ Deno.test("every option that the help of a command names is taken by that comman
       if (option === "help") continue;
       const more = beside[`${name} --${option}`] ?? [];
       const spared = name === "refuse" && more.length > 0;
-      const operand = COMMANDS[name].operand === null || spared ? [] : ["1"];
+      const operands = { ID: ["1"], SEQ: ["1"], GRANT: ["1"], SHELL: ["bash"] } as const;
+      const { operand: kind }: CommandSpec = COMMANDS[name];
+      const operand = kind === null || spared ? [] : operands[kind];
       const flag = value === undefined ? `--${option}` : `--${option}=${values[value]}`;
       const { needed = [] }: CommandSpec = COMMANDS[name];
       const others = needed.filter((one) => one !== option)
         .map((one) => `--${one}=${values[OPTIONS[one].value ?? ""]}`);
       const line = [...name.split(" "), ...operand, ...others, ...more, flag];
-      assert.equal(readCommandLine(line).kind, "run", line.join(" "));
+      const asked = name === "completion" ? "completion" : "run";
+      assert.equal(readCommandLine(line).kind, asked, line.join(" "));
     }
   }
 });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { fitted } from "../../ctl/one_line.ts";
-import { widthOf } from "../../ctl/width.ts";
+import { columnsOf } from "../../ctl/width.ts";
 import { display } from "../../proto/escape.ts";
 
 const pure = { permissions: "none" } as const;
@@ -44,7 +44,7 @@ Deno.test(
           return;
         }
         assert(cut !== null);
-        assert.ok(widthOf(shown) <= columns, `${widthOf(shown)} > ${columns}`);
+        assert.ok(columnsOf(shown) <= columns, `${columnsOf(shown)} > ${columns}`);
         const [, first = "", more = "", last = ""] = cut;
         const left = Number(more);
         const all = [...text];

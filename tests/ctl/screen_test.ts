@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { edited, EMPTY, type Line } from "../../ctl/editor.ts";
 import type { Key } from "../../ctl/keys.ts";
 import { Screen, type Size, viewOf } from "../../ctl/screen.ts";
-import { widthOf } from "../../ctl/width.ts";
+import { columnsOf } from "../../ctl/width.ts";
 import { TinyTerminal } from "../support/tiny_terminal.ts";
 
 const pure = { permissions: "none" } as const;
@@ -16,7 +16,7 @@ Deno.test("the width of what a terminal shows", pure, () => {
   const widths = { "": 0, "abc": 3, "é": 1, "e\u0301": 1, "漢字": 4, "ｱ": 1, "Ａ": 2, "각": 2 };
   const more = { "🥛": 2, "🇩🇪": 2, "…": 1, "↑": 1, "한": 2, "𠀀": 2, "→ x": 3, "·": 1 };
   for (const [text, width] of Object.entries({ ...widths, ...more })) {
-    assert.equal(widthOf(text), width, text);
+    assert.equal(columnsOf(text), width, text);
   }
 });
 

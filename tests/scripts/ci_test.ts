@@ -15,6 +15,10 @@ const TOOLS = [
     "slirp4netns",
     "mmdebstrap",
     "chromium",
+    "zsh",
+    "fish",
+    "groff",
+    "mandoc",
   ],
 ];
 

@@ -62,7 +62,7 @@ export function startCtl(
   return new Deno.Command(Deno.execPath(), {
     args: commandLine(home, args, flags === undefined ? undefined : [...flags]),
     cwd: PROJECT,
-    env: { BOXMAKER_HOME: home, NO_COLOR: "", TERM: "xterm", ...env },
+    env: { BOXMAKER_HOME: home, NO_COLOR: "", COLUMNS: "", TERM: "xterm", ...env },
     stdin: "piped",
     stdout: "piped",
     stderr: "piped",
@@ -109,7 +109,14 @@ export class Terminal implements AsyncDisposable {
     this.#child = new Deno.Command("script", {
       args: ["-qefE", "never", "-c", shell.replace("$BXCTL", () => words), "/dev/null"],
       cwd: PROJECT,
-      env: { BOXMAKER_HOME: home, NO_COLOR: "", TERM: "xterm", SHELL: "/bin/sh", ...options.env },
+      env: {
+        BOXMAKER_HOME: home,
+        NO_COLOR: "",
+        COLUMNS: "",
+        TERM: "xterm",
+        SHELL: "/bin/sh",
+        ...options.env,
+      },
       stdin: "piped",
       stdout: "piped",
       stderr: "inherit",
@@ -175,10 +182,18 @@ export class Recorder implements Io {
   err = "";
   readonly terminal: boolean;
   readonly colours: boolean;
+  readonly width: number | null;
+  readonly statusWidth: number | null;
 
-  constructor({ terminal = false, colours = false } = {}) {
+  constructor(
+    { terminal = false, colours = false, width = null, statusWidth = null }: Partial<
+      Pick<Io, "terminal" | "colours" | "width" | "statusWidth">
+    > = {},
+  ) {
     this.terminal = terminal;
     this.colours = colours;
+    this.width = width;
+    this.statusWidth = statusWidth;
   }
 
   answer(text: string): void {

@@ -1,5 +1,5 @@
 /** As much of a terminal as bxctl's line editing writes to: rows of characters, and a cursor. */
-import { widthOf } from "../../ctl/width.ts";
+import { columnsOf } from "../../ctl/width.ts";
 
 export class TinyTerminal {
   readonly columns: number;
@@ -45,7 +45,7 @@ export class TinyTerminal {
 
   #put(character: string): void {
     const row = this.rows[this.row] ?? [];
-    const width = widthOf(character);
+    const width = columnsOf(character);
     if (this.column + width > this.columns) throw new Error("the row is full");
     if (width === 0) row[this.column - 1] = (row[this.column - 1] ?? "") + character;
     while (row.length < this.column) row.push(" ");
