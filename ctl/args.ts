@@ -42,6 +42,7 @@ export const OPTIONS = {
     value: "DIR",
     about: "the grants directory (default: that of bxctl.toml, or in the home)",
   },
+  "dry-run": { value: null, about: "make nothing, and say what would be made" },
   json: {
     value: null,
     about: "print JSON: one document; one a line for the events of chat and for calls",
@@ -74,6 +75,11 @@ export interface CommandSpec {
 }
 
 export const COMMANDS = {
+  "init": {
+    operand: null,
+    options: ["dry-run"],
+    about: "make a home: configuration, two grants to begin with, service units",
+  },
   "chat": { operand: null, options: ["session", "say"], about: "talk with the model" },
   "approvals": { operand: null, options: [], about: "list the calls that wait for your approval" },
   "approvals show": { operand: "ID", options: [], about: "print one of them in full" },
@@ -138,6 +144,7 @@ export function readsGrants(name: CommandName): boolean {
 
 /** A command with its values, checked. */
 export type Command =
+  | { readonly name: "init"; readonly dryRun: boolean }
   | { readonly name: "chat"; readonly session: SessionId | null; readonly say: string | null }
   | { readonly name: "approvals" }
   | { readonly name: "approvals show"; readonly approval: number }
@@ -306,6 +313,8 @@ function commandOf(name: CommandName, operand: string, given: Given, hint: strin
     throw bad(`--session: ${display(id)} is not 1 to 64 of a-z, 0-9 and -`);
   };
   switch (name) {
+    case "init":
+      return { name, dryRun: given.has("dry-run") };
     case "chat": {
       const say = given.get("say") ?? null;
       if (say === "") throw bad("--say: the text is empty");

@@ -16,6 +16,7 @@ import { checkGrants } from "./grants_check.ts";
 import { replayGrants } from "./grants_replay.ts";
 import { testGrants } from "./grants_try.ts";
 import { helpText } from "./help.ts";
+import { init, lockOfInit } from "./init.ts";
 import { type Io, OutputGone, realIo, reportFailure, type Status } from "./io.ts";
 import { Keyboard, stdin } from "./keyboard.ts";
 import { Failed, notAllowed, notices } from "./notices.ts";
@@ -46,12 +47,12 @@ function readConfig(places: CtlOverrides, { name }: Command): CtlConfig {
 }
 
 /** Throws `Failed` unless this is the right runtime, and locked. */
-function checkRuntime(config: CtlConfig): void {
+function checkRuntime(config: CtlConfig, command: Command): void {
   const { deno } = Deno.version;
   if (deno !== DENO_VERSION) {
     throw new Failed("deno_version", notices.denoVersion(DENO_VERSION, deno));
   }
-  const lock = lockOf(config);
+  const lock = command.name === "init" ? lockOfInit(config, command.dryRun) : lockOf(config);
   const wide = tooWide(lock, config.layout);
   if (wide.length > 0) throw new Failed("permissions_too_wide", notices.tooWide(wide));
   giveUpUnseen(lock);
@@ -85,6 +86,8 @@ async function run(command: Command, config: CtlConfig, io: Io, json: boolean): 
       exitOnSignals();
       return await chat(options, admin, new Keyboard(stdin), io);
     }
+    case "init":
+      return init(config, command.dryRun, io, json);
     case "approvals":
       return await listApprovals(admin, io, json);
     case "approvals show":
@@ -143,7 +146,7 @@ async function main(args: readonly string[]): Promise<Status> {
   const { command, json, places } = invocation;
   try {
     const config = readConfig(places, command);
-    checkRuntime(config);
+    checkRuntime(config, command);
     const colours = !environment("NO_COLOR") && environment("TERM") !== "dumb";
     return await run(command, config, realIo(!colours), json);
   } catch (error) {

@@ -92,6 +92,27 @@ export function ctlLock(places: CtlPlaces): Lock {
   };
 }
 
+/** What the table needs for `bxctl init`. */
+export interface InitPlaces {
+  readonly configFile: string;
+  /** Every place of the home that it makes. */
+  readonly places: readonly string[];
+  /** Those of them that are not there yet. */
+  readonly missing: readonly string[];
+}
+
+/** bxctl's row for `init` alone: it connects nowhere, and writes nothing that exists. */
+export function initLock({ configFile, places, missing }: InitPlaces): Lock {
+  return {
+    role: "bxctl",
+    read: [configFile, ...places],
+    write: missing,
+    net: [],
+    env: ["BOXMAKER_HOME", "NO_COLOR", "TERM"],
+    run: [],
+  };
+}
+
 /**
  * Without `--cached-only` and `--deny-import` a process with no permission at all still reaches the
  * network through `import()` of an `npm:` or `https:` address.
@@ -100,13 +121,16 @@ export const ALWAYS = ["--no-prompt", "--cached-only", "--deny-import", "--froze
 
 /** The flags of `lock` as `deno run` takes them. */
 export function denoFlags(lock: Lock): string[] {
+  // A flag with nothing after its = would allow everything, or be refused.
+  const flag = (name: string, values: readonly string[]) =>
+    values.length === 0 ? [] : [`--allow-${name}=${values.join(",")}`];
   return [
     ...ALWAYS,
-    `--allow-read=${lock.read.join(",")}`,
-    `--allow-write=${lock.write.join(",")}`,
-    `--allow-net=${lock.net.join(",")}`,
-    `--allow-env=${lock.env.join(",")}`,
-    ...lock.run.length === 0 ? [] : [`--allow-run=${lock.run.join(",")}`],
+    ...flag("read", lock.read),
+    ...flag("write", lock.write),
+    ...flag("net", lock.net),
+    ...flag("env", lock.env),
+    ...flag("run", lock.run),
   ];
 }
 

@@ -41,6 +41,11 @@ export function asciiText(bytes: Uint8Array): string | null {
   return text?.length === bytes.length ? text : null;
 }
 
+/** `words` as one word of a command line of the shell. */
+export function shellWord(words: string): string {
+  return /^[\w@%+=:,./-]+$/.test(words) ? words : `'${words.replaceAll("'", `'\\''`)}'`;
+}
+
 /** Ends a `switch` over a union: does not compile while a case is missing. */
 export function assertNever(value: never): never {
   throw new Error(`unexpected value: ${JSON.stringify(value)}`);

@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { denoPath, lockOf as brokerLockOf, readBrokerConfig } from "../../broker/config.ts";
 import { readCommandLine, readsGrants } from "../../ctl/args.ts";
 import { type CtlOverrides, lockOf as ctlLockOf, readCtlConfig } from "../../ctl/config.ts";
+import { lockOfInit } from "../../ctl/init.ts";
 import { lockOf as loopLockOf, readLoopConfig } from "../../loop/config.ts";
 import { denoFlags, type Role } from "../../proto/locks.ts";
 import { assertNever } from "../../proto/text.ts";
@@ -65,11 +66,15 @@ export function flagsFor(
 
 /**
  * The flags for bxctl with `args`, or null where they ask for nothing but words. Each command has its own:
- * most may not read the grants, and one alone writes a file. Throws `ConfigError`.
+ * most may not read the grants, one alone writes a file, and
+ * `init` a home. Throws `ConfigError`, and for `init` `Failed`.
  */
 export function ctlFlagsOf(args: readonly string[], home: string | undefined): string[] | null {
   const invocation = readCommandLine(args);
   if (invocation.kind !== "run") return null;
   const { command, places } = invocation;
+  if (command.name === "init") {
+    return denoFlags(lockOfInit(readCtlConfig(places, home), command.dryRun));
+  }
   return flagsFor("bxctl", places, home, { withGrants: readsGrants(command.name) });
 }
