@@ -52,6 +52,7 @@ export const OPTIONS = {
     value: "DIR",
     about: "the grants directory (default: that of bxctl.toml, or in the home)",
   },
+  "dry-run": { value: null, about: "make nothing, and say what would be made" },
   json: {
     value: null,
     about: "print JSON: one document; one a line for the events of chat and for calls",
@@ -99,6 +100,11 @@ export interface CommandSpec {
 }
 
 export const COMMANDS = {
+  "init": {
+    operand: null,
+    options: ["dry-run"],
+    about: "make a home: configuration, two grants to begin with, service units",
+  },
   "status": {
     operand: null,
     options: [],
@@ -223,6 +229,7 @@ export function usesOf(command: Command): CtlUses {
 
 /** A command with its values, checked. */
 export type Command =
+  | { readonly name: "init"; readonly dryRun: boolean }
   | { readonly name: "chat"; readonly session: SessionId | null; readonly say: string | null }
   | { readonly name: "status" }
   | { readonly name: "doctor" }
@@ -416,6 +423,8 @@ function commandOf(
     throw bad(`--session: ${display(id)} is not 1 to 64 of a-z, 0-9 and -`);
   };
   switch (name) {
+    case "init":
+      return { name, dryRun: given.has("dry-run") };
     case "chat": {
       const say = given.get("say") ?? null;
       if (say === "") throw bad("--say: the text is empty");

@@ -22,6 +22,7 @@ import { replayGrants } from "./grants_replay.ts";
 import { revokeGrant } from "./grants_revoke.ts";
 import { testGrants } from "./grants_try.ts";
 import { hangOfHelp, helpText } from "./help.ts";
+import { init, lockOfInit } from "./init.ts";
 import {
   answerJson,
   answerLines,
@@ -71,12 +72,12 @@ function looks(): Looks {
 }
 
 /** Throws `Failed` unless this is the right runtime, and locked. */
-function checkRuntime(config: CtlConfig): void {
+function checkRuntime(config: CtlConfig, command: Command): void {
   const { deno } = Deno.version;
   if (deno !== DENO_VERSION) {
     throw new Failed("deno_version", notices.denoVersion(DENO_VERSION, deno));
   }
-  const lock = lockOf(config);
+  const lock = command.name === "init" ? lockOfInit(config, command.dryRun) : lockOf(config);
   const wide = tooWide(lock, config.layout);
   if (wide.length > 0) throw new Failed("permissions_too_wide", notices.tooWide(wide));
   giveUpUnseen(lock);
@@ -147,6 +148,8 @@ async function run(command: Command, config: CtlConfig, io: Io, json: boolean): 
       return await showStatus({ ...config, audit: config.layout.audit }, io, json);
     case "doctor":
       return await doctor(config, io, json);
+    case "init":
+      return init(config, command.dryRun, io, json);
     case "approvals":
       return await listApprovals(admin, io, json);
     case "approvals show":
@@ -232,7 +235,7 @@ async function main(args: readonly string[]): Promise<Status> {
   const { command, json, places } = invocation;
   try {
     const config = readConfig(places, command);
-    checkRuntime(config);
+    checkRuntime(config, command);
     return await run(command, config, realIo(looks()), json);
   } catch (error) {
     if (!(error instanceof Failed)) throw error;

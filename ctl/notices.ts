@@ -179,6 +179,20 @@ export function changedMeanwhile(grant: string): Failed {
   ]);
 }
 
+/** Why `bxctl init` cannot make `path`. */
+export function homeNotMade(path: string, error: unknown): Failed {
+  const place = display(path);
+  const entry = runbook("home-not-made");
+  const failed = (...lines: string[]) => new Failed("home_not_made", lines, error);
+  if (error instanceof Deno.errors.NotCapable) {
+    return failed(
+      `started without leave to make ${place}`,
+      `start it with \`deno task ctl init\`; ${entry}`,
+    );
+  }
+  return failed(`cannot make ${place}: ${messageOf(error)}`, entry);
+}
+
 /** Why `daemon` refused a request. `approval`: the one that the request was about. */
 export function refused(daemon: Daemon, error: Body<"error">, approval: number | null): Failed {
   const { code, message } = error;

@@ -138,6 +138,27 @@ function usualCtlLock(places: CtlPlaces): Lock {
   };
 }
 
+/** What the table needs for `bxctl init`. */
+export interface InitPlaces {
+  readonly configFile: string;
+  /** Every place of the home that it makes. */
+  readonly places: readonly string[];
+  /** Those of them that are not there yet. */
+  readonly missing: readonly string[];
+}
+
+/** bxctl's row for `init` alone: it connects nowhere, and writes nothing that exists. */
+export function initLock({ configFile, places, missing }: InitPlaces): Lock {
+  return {
+    role: "bxctl",
+    read: [configFile, ...places],
+    write: missing,
+    net: [],
+    env: ["BOXMAKER_HOME", "NO_COLOR", "TERM"],
+    run: [],
+  };
+}
+
 /**
  * Without `--cached-only` and `--deny-import` a process with no permission at all still reaches the
  * network through `import()` of an `npm:` or `https:` address.
@@ -152,16 +173,19 @@ const CTL_MEMORY = "--v8-flags=--max-semi-space-size=2";
 
 /** The flags of `lock` as `deno run` takes them. */
 export function denoFlags(lock: Lock): string[] {
+  // A flag with nothing after its = would allow everything, or be refused.
+  const flag = (name: string, values: readonly string[]) =>
+    values.length === 0 ? [] : [`--${name}=${values.join(",")}`];
   return [
     ...ALWAYS,
     ...lock.role === "bxctl" ? [CTL_MEMORY] : [],
-    `--allow-read=${lock.read.join(",")}`,
-    `--allow-write=${lock.write.join(",")}`,
-    `--allow-net=${lock.net.join(",")}`,
-    `--allow-env=${lock.env.join(",")}`,
-    ...lock.run.length === 0 ? [] : [`--allow-run=${lock.run.join(",")}`],
-    ...lock.notRead === undefined ? [] : [`--deny-read=${lock.notRead.join(",")}`],
-    ...lock.sys === undefined ? [] : [`--allow-sys=${lock.sys.join(",")}`],
+    ...flag("allow-read", lock.read),
+    ...flag("allow-write", lock.write),
+    ...flag("allow-net", lock.net),
+    ...flag("allow-env", lock.env),
+    ...flag("allow-run", lock.run),
+    ...flag("deny-read", lock.notRead ?? []),
+    ...flag("allow-sys", lock.sys ?? []),
   ];
 }
 

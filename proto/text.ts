@@ -43,6 +43,11 @@ export function asciiText(bytes: Uint8Array): string | null {
   return isAscii(bytes) ? asciiDecoder.decode(bytes) : null;
 }
 
+/** `words` as one word of a command line of the shell. */
+export function shellWord(words: string): string {
+  return /^[\w@%+=:,./-]+$/.test(words) ? words : `'${words.replaceAll("'", `'\\''`)}'`;
+}
+
 /** Ends a `switch` over a union: does not compile while a case is missing. */
 export function assertNever(value: never): never {
   throw new Error(`unexpected value: ${JSON.stringify(value)}`);

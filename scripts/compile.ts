@@ -4,7 +4,8 @@
  */
 import { resolve } from "node:path";
 import { ROLES } from "../proto/locks.ts";
-import { Failure, readArgs, runScript, shellWord } from "./support/cli.ts";
+import { shellWord } from "../proto/text.ts";
+import { Failure, readArgs, runScript } from "./support/cli.ts";
 import { flagsFor, mainOf, PROJECT } from "./support/roles.ts";
 
 const HELP = `compile builds brokerd, loopd and bxctl, each with its permissions baked in

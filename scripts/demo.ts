@@ -2,6 +2,7 @@
  * `deno task demo`: the whole decision path with nobody at the keyboard: the real daemons behind their
  * locks, the stand-in for a model, the real bxctl for the owner's answers, and the log read back.
  */
+import { GRANTS, NOTE } from "../ctl/init_files.ts";
 import { DENIALS } from "../loop/denials.ts";
 import { encodeRecord } from "../proto/audit.ts";
 import { display } from "../proto/escape.ts";
@@ -11,7 +12,7 @@ import { readArgs, runScript } from "./support/cli.ts";
 import { runCtl } from "./support/ctl.ts";
 import { Ending } from "./support/ending.ts";
 import { forbidLinks } from "./support/kernel_lock.ts";
-import { EXAMPLE_GRANTS, GRANTS, type Home, NOTE, prepareHome, TempHome } from "./support/home.ts";
+import { EXAMPLE_GRANTS, type Home, prepareHome, TempHome } from "./support/home.ts";
 import { runnerTables } from "./support/podman.ts";
 import { PROJECT } from "./support/roles.ts";
 import { Stack } from "./support/stack.ts";

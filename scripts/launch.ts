@@ -1,5 +1,6 @@
 /** `deno task broker`, `loop` and `ctl`: one role behind the locks of the permission table (contracts 1). */
 import { parseArgs } from "node:util";
+import { Failed } from "../ctl/notices.ts";
 import { ConfigError } from "../proto/io/config_file.ts";
 import { runbook, say } from "../proto/io/log.ts";
 import { ALWAYS, type Role } from "../proto/locks.ts";
@@ -93,6 +94,10 @@ async function main([name = "", ...args]: string[]): Promise<number> {
   try {
     flags = flagsOfRun(role, args, Deno.env.get("BOXMAKER_HOME"));
   } catch (error) {
+    if (error instanceof Failed) {
+      say(role, ...error.lines);
+      return 1;
+    }
     if (!(error instanceof ConfigError)) throw error;
     say(role, ...error.message.split("\n"), runbook("config-invalid"));
     return 1;

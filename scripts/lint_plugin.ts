@@ -24,18 +24,9 @@ export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>>
   ctl: [
     ...["ago", "args", "audit_calls", "audit_page", "audit_summary", "block", "checks"],
     ...["completion", "completion_bash", "completion_fish", "completion_steps", "completion_zsh"],
-    ...[
-      "doctor_checks",
-      "durations",
-      "editor",
-      "explained",
-      "fit",
-      "grant_warnings",
-      "help",
-      "keys",
-    ],
-    ...["one_line", "progress", "prose", "remembered", "replayed", "screen", "status_checks"],
-    "width",
+    ...["doctor_checks", "durations", "editor", "explained", "fit", "grant_warnings", "help"],
+    ...["init_files", "init_units", "keys", "one_line", "progress", "prose", "remembered"],
+    ...["replayed", "screen", "status_checks", "width"],
   ],
 };
 
@@ -45,6 +36,11 @@ export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>>
  */
 const DECISION = ["args", "explain", "grant_rules", "hosts", "paths", "policy"]
   .map((name) => `broker/${name}.ts`);
+
+/** What is no code and becomes part of a program: the service units that `bxctl init` writes. */
+const TEXTS: Readonly<Record<string, RegExp>> = {
+  "ctl/init_units.ts": /^docs\/samples\/systemd\/user\/[\w-]+\.service$/,
+};
 
 /** The packages and built-in modules that pure files may import, and all files. */
 const PURE_PACKAGES = ["zod", "smol-toml", "node:buffer", "node:crypto", "node:url", "node:util"];
@@ -106,6 +102,7 @@ function importProblem(from: Module, source: string, typeOnly: boolean): string 
     return allowed.includes(source) ? null : `${from.path} may not import ${source}`;
   }
   const path = resolved(from.path, source);
+  if (TEXTS[from.path]?.test(path)) return null;
   const to = moduleOf(path);
   const own = to !== null && (to.folder === "proto" || to.folder === from.folder ||
     (from.folder === "ctl" && DECISION.includes(path)));

@@ -1,8 +1,9 @@
 /** `deno task up`: everything at once in a home of its own, and a chat to try it in. */
 import { display } from "../proto/escape.ts";
 import { say } from "../proto/io/log.ts";
-import { checkSameHome, type Home, namesRunner, prepareHome } from "./support/home.ts";
-import { readArgs, runScript, shellWord } from "./support/cli.ts";
+import { shellWord } from "../proto/text.ts";
+import { checkSameHome, hasGrant, type Home, namesRunner, prepareHome } from "./support/home.ts";
+import { readArgs, runScript } from "./support/cli.ts";
 import { ctlCommand } from "./support/ctl.ts";
 import { forbidLinks } from "./support/kernel_lock.ts";
 import type { Daemon } from "./support/daemon.ts";
@@ -29,7 +30,8 @@ exit status: the chat's; 1 where a daemon does not start or ends too early, 2 wr
 const REPEATED = 20;
 
 /** What there is to try, and where to look. */
-function guidance({ path, notes, drafts, logs, layout }: Home, standin: boolean): string[] {
+function guidance(home: Home, standin: boolean): string[] {
+  const { path, notes, drafts, logs, layout } = home;
   const draft = `${drafts}/b.md`.includes(" ") ? `"${drafts}/b.md"` : `${drafts}/b.md`;
   const model = standin
     ? [
@@ -37,10 +39,15 @@ function guidance({ path, notes, drafts, logs, layout }: Home, standin: boolean)
       "a real one: --llama http://HOST:PORT",
     ]
     : [];
+  const commands = hasGrant(home, "commands-run")
+    ? [
+      ["run uname -a", "you are asked; it runs in a container that sees nothing of this machine"],
+    ] as const
+    : [];
   const examples = [
     [`read ${notes}/a.md`, "you are asked first: only y lets it run"],
     [`write ${draft} a first draft`, "runs without asking"],
-    ["run uname -a", "you are asked; it runs in a container that sees nothing of this machine"],
+    ...commands,
     ["read /etc/passwd", "denied: no grant allows it"],
     ["time", "needs no grant"],
   ] as const;

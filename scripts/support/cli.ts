@@ -27,11 +27,6 @@ export function readArgs<T extends ParseArgsConfig>(
   }
 }
 
-/** `words` as one word of a command line of the shell. */
-export function shellWord(words: string): string {
-  return /^[\w@%+=:,./-]+$/.test(words) ? words : `'${words.replaceAll("'", `'\\''`)}'`;
-}
-
 /**
  * Runs the script `name` and ends the process with the status that `main` gives. `--help` among `args`
  * prints `help`.

@@ -1,6 +1,9 @@
 /** A home to try Boxmaker in: the configuration of both daemons, example grants and a note to read. */
 import { parse, stringify } from "smol-toml";
 import { readBrokerConfig } from "../../broker/config.ts";
+import { makeHome } from "../../ctl/init.ts";
+import { examplesIn, FIRST_GRANTS, type GrantName, planHome } from "../../ctl/init_files.ts";
+import { Failed } from "../../ctl/notices.ts";
 import { readLoopConfig } from "../../loop/config.ts";
 import { display } from "../../proto/escape.ts";
 import { say } from "../../proto/io/log.ts";
@@ -22,111 +25,25 @@ export interface Home {
 
 /** The places of a home at `path`, an absolute path. */
 export function homeAt(path: string): Home {
+  const places = layout(path);
+  const { notes, drafts } = examplesIn(places);
   return {
-    path,
-    layout: layout(path),
+    ...{ path, notes, drafts, layout: places },
     brokerConfig: `${path}/brokerd.toml`,
     loopConfig: `${path}/loopd.toml`,
-    notes: `${path}/notes`,
-    drafts: `${path}/notes/drafts`,
     logs: `${path}/log`,
   };
 }
 
-// A TOML string may hold anything but these two as it is; control characters are refused before.
-const quoted = (text: string) => `"${text.replace(/["\\]/g, "\\$&")}"`;
-
-const brokerToml = ({ path }: Home): string =>
-  `# brokerd's configuration. Every key: docs/samples/brokerd.toml.
-[paths]
-home = ${quoted(path)}
-
-[approvals]
-ttl_ms = 900000 # how long a call waits for your answer
-`;
-
-const loopToml = ({ path, layout }: Home): string =>
-  `# loopd's configuration. Every key: docs/samples/loopd.toml.
-[paths]
-home = ${quoted(path)}
-
-[broker]
-socket = ${quoted(layout.brokerSocket)}
-
-[llama]
-# "deno task up" takes the stand-in's address, or the one after --llama, in place of this one.
-url = "http://127.0.0.1:8080"
-`;
-
-/** The example grants by their id. */
-export const GRANTS = {
-  "notes-read": ({ notes }) =>
-    `# The model may read the notes, and you are asked each time. What no grant covers is denied, such as
-# reading /etc/passwd. Grants are read at every call: change this file, and the next call knows.
-tool = "read_file"
-mode = "ask"             # or auto: without asking; deny: never
-max_taint = "private"    # not in a session that has seen anything secret
-result_class = "private" # how sensitive what it reads is
-
-[constraints]
-paths = [${quoted(notes)}]
-`,
-  "drafts-write": ({ drafts }) =>
-    `# The model may write drafts without asking. Other places below the notes it may read, not write.
-tool = "write_file"
-mode = "auto"
-max_taint = "private"
-result_class = "private"
-
-[constraints]
-paths = [${quoted(drafts)}]
-`,
-  "commands-run": () =>
-    `# The model may run commands, and you are asked each time. The grant names no paths: a command sees
-# nothing of this machine's files and has no network.
-tool = "shell"
-mode = "ask"
-max_taint = "private"
-result_class = "private"
-`,
-  "pages-fetch": () =>
-    `# The model may fetch pages of this host without asking. What a page says is not to be trusted.
-tool = "http_fetch"
-mode = "auto"
-max_taint = "private"
-result_class = "public"
-untrusted = true
-
-[constraints]
-hosts = ["page.example"]
-`,
-} as const satisfies Record<string, (home: Home) => string>;
-export type GrantName = keyof typeof GRANTS;
-/** The grants of a new home. */
-export const EXAMPLE_GRANTS = ["notes-read", "drafts-write", "commands-run"] as const;
-
-/** Whose the notes are where Boxmaker runs as root: the user of the tools ([runner] user). */
-const TOOLS_USER = 65534;
-
-/** The first note. */
-export const NOTE = `# Shopping
-
-- milk
-- a new lamp for the hall
-`;
-
-/** Writes a file that does not exist yet. */
-function writeNew(path: string, content: string): void {
-  try {
-    Deno.writeTextFileSync(path, content, { createNew: true, mode: 0o600 });
-  } catch (error) {
-    if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
-  }
-}
+/** The grants of a home that a script makes. */
+export const EXAMPLE_GRANTS = [
+  ...FIRST_GRANTS,
+  "commands-run",
+] as const satisfies readonly GrantName[];
 
 /**
- * Makes the home at `path` with the example grants `grants`. What exists stays as it is, and a home that
- * has a grants directory already gets no further grant. Throws `Failure` and `ConfigError`.
+ * Makes the home at `path` as `bxctl init` does, with the example grants `grants`. What exists stays as it is,
+ * and a home that has a grants directory already gets no further grant. Throws `Failure` and `ConfigError`.
  */
 export function prepareHome(
   path: string,
@@ -135,32 +52,20 @@ export function prepareHome(
   const problem = unlockablePath(path);
   if (problem !== null) throw new Failure(`the home ${display(path)} ${problem}`);
   const home = homeAt(path);
-  for (const directory of [path, `${path}/run`, home.logs]) {
-    Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
+  try {
+    // A script starts the daemons itself: it has no use for service units.
+    makeHome(planHome(home.layout, grants, []));
+  } catch (error) {
+    throw error instanceof Failed ? new Failure(...error.lines) : error;
   }
-  writeNew(home.brokerConfig, brokerToml(home));
-  writeNew(home.loopConfig, loopToml(home));
-  if (!exists(home.layout.grants)) {
-    Deno.mkdirSync(home.layout.grants, { mode: 0o700 });
-    for (const name of grants) writeNew(`${home.layout.grants}/${name}.toml`, GRANTS[name](home));
-  }
-  if (!exists(home.notes)) {
-    Deno.mkdirSync(home.drafts, { recursive: true, mode: 0o700 });
-    const note = `${home.notes}/a.md`;
-    writeNew(note, NOTE);
-    if (Deno.uid() === 0) {
-      for (const path of [home.notes, home.drafts, note]) {
-        Deno.chownSync(path, TOOLS_USER, TOOLS_USER);
-      }
-    }
-  }
+  Deno.mkdirSync(home.logs, { recursive: true, mode: 0o700 });
   return home;
 }
 
-function exists(path: string): boolean {
+/** Whether the example grant `name` is among those of `home`. */
+export function hasGrant({ layout }: Home, name: GrantName): boolean {
   try {
-    Deno.lstatSync(path);
-    return true;
+    return Deno.statSync(`${layout.grants}/${name}.toml`).isFile;
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return false;
     throw error;

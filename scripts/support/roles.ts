@@ -12,6 +12,7 @@ import {
   readCtlConfig,
 } from "../../ctl/config.ts";
 import { missingPaths } from "../../ctl/grants_files.ts";
+import { lockOfInit } from "../../ctl/init.ts";
 import { lockOf as loopLockOf, readLoopConfig } from "../../loop/config.ts";
 import { denoFlags, type Role } from "../../proto/locks.ts";
 import { assertNever } from "../../proto/text.ts";
@@ -70,14 +71,15 @@ export function flagsFor(
 
 /**
  * The flags for bxctl with `args`, or null where they ask for nothing but words. Each command has its own:
- * most may not read the grants, three alone write a file, and `grants check` may see which of the grants'
- * paths are missing. Throws `ConfigError`.
+ * most may not read the grants, three alone write a file, `init` makes a home, and `grants check` may see
+ * which of the grants' paths are missing. Throws `ConfigError`, and for `init` `Failed`.
  */
 export function ctlFlagsOf(args: readonly string[], home: string | undefined): string[] | null {
   const invocation = readCommandLine(args);
   if (invocation.kind !== "run") return null;
   const { command, places } = invocation;
   const config = readCtlConfig(places, home, usesOf(command));
+  if (command.name === "init") return denoFlags(lockOfInit(config, command.dryRun));
   const lock = ctlLockOf(config);
   const missing = command.name === "grants check"
     ? missingPaths(config.grants, config.layout.home)

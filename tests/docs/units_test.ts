@@ -6,6 +6,7 @@ import { lockOf as loopLockOf, readLoopConfig } from "../../loop/config.ts";
 import { denoFlags, type Lock } from "../../proto/locks.ts";
 import { directoryOf } from "../../proto/layout.ts";
 import { PROJECT, read } from "../support/docs.ts";
+import { parseUnit, type Unit, untilReady, words } from "../support/units.ts";
 
 /** Where a unit of each kind expects things. */
 const KINDS = {
@@ -20,26 +21,9 @@ const FOLDERS = { brokerd: "broker", loopd: "loop" } as const;
 /** The home of the user whose unit it is, in place of `%h`. */
 const OWNER = "/home/owner";
 
-/** The settings of a unit by name, each with its values in order. */
-type Unit = ReadonlyMap<string, readonly string[]>;
-
-function parseUnit(content: string): Unit {
-  const unit = new Map<string, string[]>();
-  for (const line of content.replaceAll("\\\n", " ").split("\n")) {
-    const setting = /^([A-Za-z]+)=(.*)$/.exec(line);
-    if (setting?.[1] === undefined || setting[2] === undefined) continue;
-    unit.set(setting[1], [...unit.get(setting[1]) ?? [], setting[2].trim()]);
-  }
-  return unit;
-}
-
 function unitOf(kind: UnitKind, name: string): Unit {
   const content = read(`docs/samples/systemd/${kind}/${name}.service`);
   return parseUnit(content.replaceAll("%h", OWNER));
-}
-
-function words(unit: Unit, setting: string): string[] {
-  return (unit.get(setting) ?? []).flatMap((value) => value.split(/\s+/)).filter((word) => word);
 }
 
 /** The lock of a daemon whose configuration is the sample, installed where the unit expects it. */
@@ -171,18 +155,6 @@ for (const kind of UNIT_KINDS) {
       Deno.removeSync(root, { recursive: true });
     }
   });
-}
-
-/** What a daemon says until it is ready or ends. */
-async function untilReady(stderr: ReadableStream<Uint8Array>): Promise<string> {
-  let said = "";
-  const reader = stderr.pipeThrough(new TextDecoderStream()).getReader();
-  for (let read = await reader.read(); !read.done; read = await reader.read()) {
-    said += read.value;
-    if (said.includes("ready")) break;
-  }
-  await reader.cancel();
-  return said;
 }
 
 /** How the model server would run tools of its own, past the broker. */

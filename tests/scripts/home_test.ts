@@ -30,6 +30,7 @@ Deno.test("a new home has what both daemons read, three grants and a note; only 
   const files = Object.keys(snapshot(path)).filter((file) => file.includes("."));
   assert.deepEqual(files.sort(), [
     "/brokerd.toml",
+    "/bxctl.toml",
     "/grants/commands-run.toml",
     "/grants/drafts-write.toml",
     "/grants/notes-read.toml",

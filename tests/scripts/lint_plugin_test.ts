@@ -44,6 +44,22 @@ const CASES: Readonly<Record<string, Case>> = {
     "imports: loop/ may not import broker/explain.ts",
     ["ctl/why.ts", 'import { explain } from "../broker/explain.ts";'],
   ],
+  "a file that is no code is part of the one file that writes it": [
+    [
+      "ctl/init.ts",
+      'import u from "../docs/samples/systemd/user/a.service" with { type: "text" };',
+    ],
+    "imports: ctl/ may not import docs/samples/systemd/user/a.service",
+    [
+      "ctl/init_units.ts",
+      '/** Pure. */ import u from "../docs/samples/systemd/user/a.service" with { type: "text" };',
+    ],
+  ],
+  "and no other file is": [
+    ["ctl/init_units.ts", '/** Pure. */ import u from "../docs/samples/bxctl.toml";'],
+    "imports: ctl/ may not import docs/samples/bxctl.toml",
+    ["ctl/init_units.ts", '/** Pure. */ import u from "../docs/samples/systemd/user/a.service";'],
+  ],
   "proto neither": [
     ["proto/io/client.ts", 'import { explain } from "../../broker/explain.ts";'],
     "imports: proto/ may not import broker/explain.ts",
