@@ -23,9 +23,14 @@ export function shortened(text: string, how: string): string {
 
 /**
  * A waiting call on two lines, with a newline after each; `whole`: with its arguments in full. `now` in
- * milliseconds since 1970.
+ * milliseconds since 1970. `notes`: further lines, which have been through `display`.
  */
-export function approvalBlock(item: PendingApproval, now: number, whole: boolean): string {
+export function approvalBlock(
+  item: PendingApproval,
+  now: number,
+  whole: boolean,
+  notes: readonly string[] = [],
+): string {
   const { approval, created, expires, session, grant, taint, tool } = item;
   const facts = [
     String(approval),
@@ -38,5 +43,11 @@ export function approvalBlock(item: PendingApproval, now: number, whole: boolean
   const call = whole
     ? display(item.arguments)
     : shortened(item.arguments, `bxctl approvals show ${approval}`);
-  return `${facts.join("  ")}\n    ${display(tool)} ${call}\n`;
+  return [
+    facts.join("  "),
+    `    ${display(tool)} ${call}`,
+    ...notes.map((note) => `    ${note}`),
+    "",
+  ]
+    .join("\n");
 }

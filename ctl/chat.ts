@@ -1,6 +1,6 @@
 /** `bxctl chat` (specification 9; contracts 4 and 6). */
 import type { SessionId } from "../proto/ids.ts";
-import type { Body, PendingApproval, TurnEvent } from "../proto/messages.ts";
+import type { ApprovalChange, Body, PendingApproval, TurnEvent } from "../proto/messages.ts";
 import { assertNever } from "../proto/text.ts";
 import type { Admin } from "./admin.ts";
 import { approve } from "./approve.ts";
@@ -12,6 +12,7 @@ import { Failed, notices } from "./notices.ts";
 import { Printer } from "./printer.ts";
 import { refuse } from "./refuse.ts";
 import { Turn } from "./turn.ts";
+import { changedLine, changeOf, type Group, groupAround, notesOf } from "./waiting.ts";
 
 export interface ChatOptions {
   readonly loopSocket: string;
@@ -134,32 +135,41 @@ class Conversation {
   /** Prints the waiting call as brokerd has it, since loopd's word is not enough to approve on. */
   async #showApproval(event: ApprovalPending, turn: Turn): Promise<void> {
     const { approval } = event;
-    let item: PendingApproval | undefined;
+    let found: Group | null;
     try {
-      item = (await this.#admin.approvals()).find((item) => item.approval === approval);
+      found = groupAround(approval, await this.#admin.approvals(), await this.#admin.changes());
     } catch (error) {
       if (!(error instanceof Failed)) throw error;
       this.#printer.pending(event);
       return this.#io.tell(...error.lines, ...notices.leftPending(approval));
     }
-    if (item === undefined) {
+    if (found === null) {
       this.#printer.pending(event);
       return this.#io.tell(...notices.notPending(approval));
     }
-    const block = approvalBlock(item, this.#io.now(), true);
+    const block = approvalBlock(found.item, this.#io.now(), true, notesOf(found));
     this.#printer.lines(block);
     const asks = this.#keyboard.isTerminal && this.#options.say === null;
     if (!asks) return this.#io.tell(...notices.leftPending(approval));
     // Where stdout goes elsewhere, the owner must still see what is asked about.
     if (!this.#io.terminal) this.#io.prompt(block);
-    await this.#ask(item, turn);
+    await this.#ask(found.item, found.change, turn);
   }
 
-  async #ask({ approval, call }: PendingApproval, turn: Turn): Promise<void> {
+  /** Asks, and again where something has changed that was not `shown` when the owner said yes. */
+  async #ask(item: PendingApproval, shown: ApprovalChange | null, turn: Turn): Promise<void> {
+    const { approval, call } = item;
     const answer = await askToApprove(approval, this.#keyboard, this.#io, turn.endOf(call));
     try {
-      if (answer === "yes") await approve(this.#admin, this.#io, false, approval);
-      else if (answer === "no") await refuse(this.#admin, this.#io, false, approval, null);
+      if (answer === "yes") {
+        const change = changeOf(approval, await this.#admin.changes());
+        const line = changedLine(item, change);
+        if (line !== null && line !== changedLine(item, shown)) {
+          this.#io.tell(...notices.changedMeanwhile(line));
+          return await this.#ask(item, change, turn);
+        }
+        await approve(this.#admin, this.#io, false, approval);
+      } else if (answer === "no") await refuse(this.#admin, this.#io, false, approval, null);
       else this.#io.tell(...notices.withdrawn(approval));
     } catch (error) {
       if (!(error instanceof Failed)) throw error;

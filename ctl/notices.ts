@@ -192,5 +192,9 @@ export const notices = {
   ],
   notPending: (approval: number) => [`approval ${approval} is pending no more`],
   withdrawn: (approval: number) => [`approval ${approval} ended without your answer`],
+  identicalWait: (
+    others: readonly number[],
+  ) => [`identical calls still wait: ${others.join(", ")}`],
+  changedMeanwhile: (line: string) => [line, "not approved yet: look again"],
   discarded: () => ["what was typed before the question was discarded"],
 } as const;

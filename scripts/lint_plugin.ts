@@ -14,7 +14,8 @@ type Folder = (typeof FOLDERS)[number];
 /** The pure files beside all of proto/*.ts. Each says so in its first comment. */
 export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>> = {
   broker: [
-    ...["approvals", "args", "explain", "grant_rules", "hosts", "paths", "policy", "runner"],
+    ...["approvals", "args", "changes", "explain", "grant_rules", "hosts", "paths", "policy"],
+    "runner",
     ...["podman/args", "podman/outcome", "podman/seccomp", "podman/slots"],
     ...["egress/addresses", "egress/events", "egress/settings", "egress/socks"],
   ],
@@ -23,7 +24,7 @@ export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>>
   ],
   ctl: [
     ...["ago", "args", "audit_calls", "audit_page", "audit_summary", "block", "explained"],
-    ...["grant_warnings", "help", "prose", "replayed"],
+    ...["grant_warnings", "help", "prose", "replayed", "waiting"],
   ],
 };
 

@@ -30,6 +30,8 @@ const BODIES_OF_KINDS: Readonly<Record<Kind, unknown>> = {
   ok: {},
   check_grants: {},
   grants_report: { problems: [] },
+  changes: {},
+  change_list: { items: [] },
   error: { code: "internal", message: "" },
 };
 
@@ -70,7 +72,7 @@ Deno.test("a kind on the wrong socket is forbidden, whatever its body, and the o
       assert(bad.kind === "error" && bad.body.code === "forbidden", `${kind} with a wrong body`);
     }
   }
-  assert.equal(forbidden, 2 * Object.keys(BODIES_OF_KINDS).length - 5);
+  assert.equal(forbidden, 2 * Object.keys(BODIES_OF_KINDS).length - 6);
   // A kind that nobody knows is a bad frame.
   for (const path of [brokerSocket, adminSocket]) {
     const answer = await only(path, frame("approve_all", {}));

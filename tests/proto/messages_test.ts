@@ -46,7 +46,8 @@ Deno.test(
   () => {
     assert.deepEqual(KINDS, [
       ...["tool_request", "tool_response", "chat", "turn_event", "approvals", "approval_list"],
-      ...["approve", "approve_result", "refuse", "ok", "check_grants", "grants_report", "error"],
+      ...["approve", "approve_result", "refuse", "ok", "check_grants", "grants_report"],
+      ...["changes", "change_list", "error"],
     ]);
     assert.deepEqual(ERROR_CODES, [
       ...["bad_frame", "too_large", "unsupported_version", "forbidden", "no_such_approval"],
@@ -227,7 +228,7 @@ for (const socket of SOCKETS) {
 Deno.test("each socket's requests are those of the specification", { permissions: "none" }, () => {
   assert.deepEqual(REQUESTS, {
     "broker.sock": ["tool_request"],
-    "admin.sock": ["approvals", "approve", "refuse", "check_grants"],
+    "admin.sock": ["approvals", "approve", "refuse", "check_grants", "changes"],
     "loop.sock": ["chat"],
   });
 });

@@ -35,6 +35,7 @@ export const GOOD: Readonly<Record<Socket, readonly string[]>> = {
     request("refuse", { approval: 4100, reason: 'not "today"\t' }),
     request("refuse", { approval: 4100, reason: null }),
     request("check_grants", {}),
+    request("changes", {}),
   ],
   "loop.sock": [request("chat", { session: null, text: 'h\u00e9 "\\' })],
 };

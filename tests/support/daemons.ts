@@ -3,6 +3,7 @@ import type { DecisionRecord } from "../../proto/decisions.ts";
 import { listen } from "../../proto/io/socket.ts";
 import { type Exchange, serve, type Server } from "../../proto/io/server.ts";
 import type {
+  ApprovalChange,
   Body,
   ErrorCode,
   GrantProblem,
@@ -49,6 +50,8 @@ export class FakeBroker implements Disposable {
   /** What approving gives. */
   outcome: DecisionRecord = { outcome: "ask" };
   problems: GrantProblem[] = [];
+  /** What has changed since the asks. */
+  changes: ApprovalChange[] = [];
   /** Answers every request with this error. */
   error: { code: ErrorCode; message: string } | null = null;
   readonly requests: Message[] = [];
@@ -77,7 +80,7 @@ export class FakeBroker implements Disposable {
   }
 
   async #handle(
-    request: Message<"approvals" | "approve" | "refuse" | "check_grants">,
+    request: Message<"approvals" | "approve" | "refuse" | "check_grants" | "changes">,
     { send }: Exchange,
   ): Promise<void> {
     this.requests.push(request);
@@ -93,6 +96,8 @@ export class FakeBroker implements Disposable {
       }
     } else if (request.kind === "check_grants") {
       await send({ kind: "grants_report", final: true, body: { problems: this.problems } });
+    } else if (request.kind === "changes") {
+      await send({ kind: "change_list", final: true, body: { items: this.changes } });
     } else {
       await send(this.#answer(request));
     }

@@ -122,7 +122,8 @@ class Reader {
 
 const KINDS = [
   ...["tool_request", "tool_response", "chat", "turn_event", "approvals", "approval_list"],
-  ...["approve", "approve_result", "refuse", "ok", "check_grants", "grants_report", "error"],
+  ...["approve", "approve_result", "refuse", "ok", "check_grants", "grants_report"],
+  ...["changes", "change_list", "error"],
 ];
 
 type Check = (value: Json | undefined) => boolean;
@@ -140,11 +141,12 @@ const BODIES: Readonly<Record<string, Readonly<Record<string, Check>>>> = {
   approve: { approval: count },
   refuse: { approval: count, reason },
   check_grants: {},
+  changes: {},
 };
 
 export const SOCKETS = {
   "broker.sock": ["tool_request"],
-  "admin.sock": ["approvals", "approve", "refuse", "check_grants"],
+  "admin.sock": ["approvals", "approve", "refuse", "check_grants", "changes"],
   "loop.sock": ["chat"],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 export type Socket = keyof typeof SOCKETS;
