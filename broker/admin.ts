@@ -51,6 +51,9 @@ function answers(
       const problems = fitting(pipeline.checkGrants());
       return [{ kind: "grants_report", final: true, body: { problems } }];
     }
+    case "changes":
+      // One frame: as many calls as may wait fit it many times over.
+      return [{ kind: "change_list", final: true, body: { items: pipeline.changes() } }];
     default:
       return assertNever(request);
   }

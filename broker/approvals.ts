@@ -43,9 +43,13 @@ export class Approvals<T> {
     return expired;
   }
 
+  /** What waits, by number, with what the broker needs. */
+  waiting(): Waiting<T>[] {
+    return [...this.#waiting.values()].sort((a, b) => a.shown.approval - b.shown.approval);
+  }
+
   /** What waits, by number. */
   list(): PendingApproval[] {
-    return [...this.#waiting.values()].map(({ shown }) => shown)
-      .sort((a, b) => a.approval - b.approval);
+    return this.waiting().map(({ shown }) => shown);
   }
 }

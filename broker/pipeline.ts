@@ -9,6 +9,7 @@ import { encodeFrame, MAX_ANSWER_BYTES } from "../proto/frames.ts";
 import { sha256, type Timestamp, timestamp } from "../proto/ids.ts";
 import type { RunningItem } from "../proto/status.ts";
 import type {
+  ApprovalChange,
   FinalToolResponse,
   GrantProblem,
   PendingApproval,
@@ -18,6 +19,7 @@ import type {
 import { utf8 } from "../proto/text.ts";
 import { Approvals } from "./approvals.ts";
 import type { AuditLog } from "./audit_log.ts";
+import { type Basis, changeSince } from "./changes.ts";
 import type { GrantSet } from "./grant_rules.ts";
 import type { Notices } from "./notices.ts";
 import { type Covered, decide, type Decision, redecide, type SessionState } from "./policy.ts";
@@ -48,7 +50,7 @@ export interface Call {
 /** A call that waits for the owner. */
 interface Asked {
   readonly request: ToolRequest;
-  readonly grant: string;
+  readonly basis: Basis;
   readonly settle: (answer: FinalToolResponse | null | Promise<FinalToolResponse>) => void;
 }
 
@@ -113,6 +115,19 @@ export class Pipeline {
     return [...this.#running];
   }
 
+  /** What has changed for the waiting calls since each was asked about, by number. Decides nothing. */
+  changes(): ApprovalChange[] {
+    this.expire();
+    const waiting = this.#approvals.waiting();
+    if (waiting.length === 0) return [];
+    const grants = this.#readGrants();
+    const sessions = new Set(waiting.map(({ shown }) => shown.session));
+    const states = new Map([...sessions].map((session) => [session, this.#readState(session)]));
+    return waiting.flatMap(({ shown: { approval, session }, call: { basis } }) =>
+      changeSince(approval, basis, { grants, state: states.get(session) ?? null }) ?? []
+    );
+  }
+
   /** What is wrong with the grants as they are now. */
   checkGrants(): readonly GrantProblem[] {
     return this.grantsNow().problems;
@@ -138,8 +153,8 @@ export class Pipeline {
       return denied("audit_unavailable");
     }
     const { covered } = decision;
-    if (covered !== null && covered.grant.id !== asked.grant) {
-      this.#parts.notices.otherGrant(approval, asked.grant, covered.grant.id);
+    if (covered !== null && covered.grant.id !== asked.basis.grant) {
+      this.#parts.notices.otherGrant(approval, asked.basis.grant, covered.grant.id);
     }
     if (outcome.outcome === "denied") settle(deny(outcome.reason, decision.hint));
     else if (covered === null) throw new Error("a call is let through only by a grant");
@@ -173,7 +188,7 @@ export class Pipeline {
     this.#take(approval)?.settle(null);
   }
 
-  #ask(request: ToolRequest, seq: number, { grant }: Covered, { taint }: SessionState): Call {
+  #ask(request: ToolRequest, seq: number, { grant }: Covered, state: SessionState): Call {
     const { session, call, tool, arguments: args } = request;
     // What has expired takes no room, even where the periodic check has not come to it.
     this.expire();
@@ -189,8 +204,8 @@ export class Pipeline {
     const ids = { approval: seq, session, call, tool, arguments: args };
     const answer = new Promise<FinalToolResponse | null>((settle) => {
       this.#approvals.add({
-        shown: { ...ids, grant: grant.id, taint, created, expires },
-        call: { request, grant: grant.id, settle },
+        shown: { ...ids, grant: grant.id, taint: state.taint, created, expires },
+        call: { request, basis: { grant: grant.id, sha256: grant.sha256, state }, settle },
       });
     });
     this.#parts.notices.waiting(seq, request);

@@ -1,15 +1,22 @@
 /** What `bxctl` asks of brokerd (specification 6, "Admin messages"). Every failure is a `Failed`. */
 import type { DecisionRecord } from "../proto/decisions.ts";
 import { Call, ClientError } from "../proto/io/client.ts";
-import type { GrantProblem, Kind, Message, PendingApproval } from "../proto/messages.ts";
+import type {
+  ApprovalChange,
+  GrantProblem,
+  Kind,
+  Message,
+  PendingApproval,
+} from "../proto/messages.ts";
 import { noAnswer, refused } from "./notices.ts";
+import { type Group, groupsOf } from "./waiting.ts";
 
 /** How long brokerd may take for one frame, in milliseconds: it may have to sync a slow disk. */
 const ANSWER_TIMEOUT_MS = 60_000;
 
 type Request = Extract<
   Message,
-  { kind: "approvals" | "approve" | "refuse" | "check_grants" }
+  { kind: "approvals" | "approve" | "refuse" | "check_grants" | "changes" }
 >;
 
 /** brokerd, as reached through the socket at `path`. */
@@ -30,6 +37,11 @@ export class Admin {
     return items.sort((a, b) => a.approval - b.approval);
   }
 
+  /** The calls that wait, in their groups. */
+  async waiting(): Promise<Group[]> {
+    return groupsOf(await this.approvals(), await this.changes());
+  }
+
   /** Approves a call; gives the re-decision. */
   async approve(approval: number): Promise<DecisionRecord> {
     const request = { kind: "approve", final: true, body: { approval } } as const;
@@ -44,6 +56,12 @@ export class Admin {
   async checkGrants(): Promise<readonly GrantProblem[]> {
     const request = { kind: "check_grants", final: true, body: {} } as const;
     return (await this.#askOnce(request, "grants_report", null)).body.problems;
+  }
+
+  /** What has changed for the waiting calls since each was asked about; the others are left out. */
+  async changes(): Promise<readonly ApprovalChange[]> {
+    const request = { kind: "changes", final: true, body: {} } as const;
+    return (await this.#askOnce(request, "change_list", null)).body.items;
   }
 
   async #askOnce<K extends Kind>(

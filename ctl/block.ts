@@ -24,13 +24,15 @@ export function shortened(text: string, how: string): string {
 
 /**
  * A waiting call on two lines, with a newline after each; `whole`: with its arguments in full. `now` in
- * milliseconds since 1970. In `width` columns what is longer goes on indented.
+ * milliseconds since 1970. In `width` columns what is longer goes on indented. `notes`: further lines, which
+ * have been through `display`.
  */
 export function approvalBlock(
   item: PendingApproval,
   now: number,
   whole: boolean,
   width: number | null = null,
+  notes: readonly string[] = [],
 ): string {
   const { approval, created, expires, session, grant, taint, tool } = item;
   const facts = [
@@ -44,6 +46,10 @@ export function approvalBlock(
   const call = whole
     ? display(item.arguments)
     : shortened(item.arguments, `bxctl approvals show ${approval}`);
-  const lines = [facts.join("  "), `    ${display(tool)} ${call}`];
+  const lines = [
+    facts.join("  "),
+    `    ${display(tool)} ${call}`,
+    ...notes.map((note) => `    ${note}`),
+  ];
   return lines.flatMap((line) => wrapped(line, width)).map((line) => `${line}\n`).join("");
 }

@@ -1,6 +1,12 @@
 /** `bxctl chat` (specification 9; contracts 4 and 6). */
 import type { SessionId } from "../proto/ids.ts";
-import { type Body, type PendingApproval, STOPPED, type TurnEvent } from "../proto/messages.ts";
+import {
+  type ApprovalChange,
+  type Body,
+  type PendingApproval,
+  STOPPED,
+  type TurnEvent,
+} from "../proto/messages.ts";
 import { assertNever } from "../proto/text.ts";
 import type { Admin } from "./admin.ts";
 import { approve } from "./approve.ts";
@@ -13,6 +19,7 @@ import { Printer } from "./printer.ts";
 import { refuse } from "./refuse.ts";
 import { Stopper } from "./stop.ts";
 import { Turn } from "./turn.ts";
+import { changedLine, changeOf, type Group, groupAround, notesOf } from "./waiting.ts";
 
 export interface ChatOptions {
   readonly loopSocket: string;
@@ -181,41 +188,51 @@ class Conversation {
   /** Prints the waiting call as brokerd has it, since loopd's word is not enough to approve on. */
   async #showApproval(event: ApprovalPending, turn: Turn, stopped: AbortSignal): Promise<void> {
     const { approval } = event;
-    let item: PendingApproval | undefined;
+    let found: Group | null;
     try {
-      item = (await this.#admin.approvals()).find((item) => item.approval === approval);
+      found = groupAround(approval, await this.#admin.approvals(), await this.#admin.changes());
     } catch (error) {
       if (!(error instanceof Failed)) throw error;
       this.#printer.pending(event);
       return this.#io.tell(...error.lines, ...notices.leftPending(approval));
     }
-    if (item === undefined) {
+    if (found === null) {
       this.#printer.pending(event);
       return this.#io.tell(...notices.notPending(approval));
     }
-    const block = approvalBlock(item, this.#io.now(), true, this.#io.width);
+    const block = approvalBlock(found.item, this.#io.now(), true, this.#io.width, notesOf(found));
     this.#printer.lines(block);
     if (stopped.aborted) return;
     const asks = this.#lines.isTerminal && this.#options.say === null;
     if (!asks) return this.#io.tell(...notices.leftPending(approval));
     // Where stdout goes elsewhere, the owner must still see what is asked about.
     if (!this.#io.terminal) this.#io.prompt(block);
-    await this.#ask(item, turn, stopped);
+    await this.#ask(found.item, found.change, turn, stopped);
   }
 
+  /** Asks, and again where something has changed that was not `shown` when the owner said yes. */
   async #ask(
-    { approval, call }: PendingApproval,
+    item: PendingApproval,
+    shown: ApprovalChange | null,
     turn: Turn,
     stopped: AbortSignal,
   ): Promise<void> {
+    const { approval, call } = item;
     const ended = AbortSignal.any([turn.endOf(call), stopped]);
     this.#asking = true;
     const answer = await askToApprove(approval, this.#lines, this.#io, ended)
       .finally(() => this.#asking = false);
     if (stopped.aborted) this.#tellStopping();
     try {
-      if (answer === "yes") await approve(this.#admin, this.#io, false, approval);
-      else if (answer === "no") await refuse(this.#admin, this.#io, false, approval, null);
+      if (answer === "yes") {
+        const change = changeOf(approval, await this.#admin.changes());
+        const line = changedLine(item, change);
+        if (line !== null && line !== changedLine(item, shown)) {
+          this.#io.tell(...notices.changedMeanwhile(line));
+          return await this.#ask(item, change, turn, stopped);
+        }
+        await approve(this.#admin, this.#io, false, approval);
+      } else if (answer === "no") await refuse(this.#admin, this.#io, false, approval, null);
       else this.#io.tell(...notices.withdrawn(approval));
     } catch (error) {
       if (!(error instanceof Failed)) throw error;

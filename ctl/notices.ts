@@ -289,5 +289,9 @@ export const notices = {
     runbook("not-remembered"),
   ],
   withdrawn: (approval: number) => [`approval ${approval} ended without your answer`],
+  identicalWait: (
+    others: readonly number[],
+  ) => [`identical calls still wait: ${others.join(", ")}`],
+  changedMeanwhile: (line: string) => [line, "not approved yet: look again"],
   discarded: () => ["what was typed before the question was discarded"],
 } as const;

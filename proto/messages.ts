@@ -56,6 +56,23 @@ export const PendingApproval = z.strictObject({
 });
 export type PendingApproval = z.infer<typeof PendingApproval>;
 
+/**
+ * What has changed since the owner was asked about a call (docs/protocol.md, `changes`). Nothing that is as
+ * it was then has an item.
+ */
+export const ApprovalChange = z.strictObject({
+  approval: u64,
+  /** What became of the file of the grant that asked; `invalid`: no grant can be read now. Null: nothing. */
+  grant: z.enum(["edited", "gone", "invalid"]).nullable(),
+  /** The session's taint now, where it is another one. */
+  taint: DataClass.nullable(),
+  /** The session has seen untrusted content since, and had not before. */
+  untrusted: z.boolean(),
+  /** The session's state cannot be read now. */
+  unreadable: z.boolean(),
+});
+export type ApprovalChange = z.infer<typeof ApprovalChange>;
+
 export const TurnEvent = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("session"), session: SessionId }),
   z.strictObject({ type: z.literal("reasoning"), text }),
@@ -110,6 +127,8 @@ export const BODIES = {
   ok: z.strictObject({}),
   check_grants: z.strictObject({}),
   grants_report: z.strictObject({ problems: z.array(GrantProblem) }),
+  changes: z.strictObject({}),
+  change_list: z.strictObject({ items: z.array(ApprovalChange) }),
   status: z.strictObject({}),
   broker_status: BrokerStatus,
   loop_status: LoopStatus,
@@ -126,7 +145,7 @@ export type Message<K extends Kind = Kind> = {
 /** The kinds that each socket accepts as a request (specification 6, "Two sockets"). */
 export const REQUESTS = {
   "broker.sock": ["tool_request"],
-  "admin.sock": ["approvals", "approve", "refuse", "check_grants", "status"],
+  "admin.sock": ["approvals", "approve", "refuse", "check_grants", "changes", "status"],
   "loop.sock": ["chat", "stop", "status"],
 } as const satisfies Record<string, readonly Kind[]>;
 export type SocketName = keyof typeof REQUESTS;

@@ -14,7 +14,8 @@ type Folder = (typeof FOLDERS)[number];
 /** The pure files beside all of proto/*.ts. Each says so in its first comment. */
 export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>> = {
   broker: [
-    ...["approvals", "args", "explain", "grant_rules", "hosts", "paths", "policy", "runner"],
+    ...["approvals", "args", "changes", "explain", "grant_rules", "hosts", "paths", "policy"],
+    "runner",
     ...["podman/args", "podman/outcome", "podman/seccomp", "podman/slots"],
     ...["egress/addresses", "egress/events", "egress/settings", "egress/socks"],
   ],
@@ -26,7 +27,7 @@ export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>>
     ...["completion", "completion_bash", "completion_fish", "completion_steps", "completion_zsh"],
     ...["doctor_checks", "durations", "editor", "explained", "fit", "grant_warnings", "help"],
     ...["init_files", "init_units", "keys", "one_line", "progress", "prose", "remembered"],
-    ...["replayed", "screen", "status_checks", "width"],
+    ...["replayed", "screen", "status_checks", "waiting", "width"],
   ],
 };
 

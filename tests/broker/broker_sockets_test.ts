@@ -35,6 +35,8 @@ const BODIES_OF_KINDS: Readonly<Record<Kind, unknown>> = {
   status: {},
   broker_status: messagesOf("broker_status")[0]?.body,
   loop_status: messagesOf("loop_status")[0]?.body,
+  changes: {},
+  change_list: { items: [] },
   error: { code: "internal", message: "" },
 };
 

@@ -220,3 +220,76 @@ Deno.test("grants check warns of what is valid and may surprise, with 0", async 
   );
   assert.match(io.err, /^[\x20-\x7e\n]+$/);
 });
+
+Deno.test("identical calls of a session are listed once, with their numbers, and --json has every one", async () => {
+  using bench = new Bench();
+  const { broker, admin, io } = bench;
+  broker.items = [
+    pending({ approval: 41 }),
+    pending({ approval: 42, session: "chat-2" }),
+    pending({ approval: 43, arguments: '{"command": "ls"}' }),
+    pending({ approval: 44, tool: "read_file" }),
+    pending({ approval: 45, grant: "other", taint: "secret" }),
+    pending({ approval: 46 }),
+  ];
+  await listApprovals(admin, io, false);
+  const facts = (id: number, session: string) =>
+    `${id}  2 min ago  expires in 13 min  session ${session}  grant shell-scratch  taint private\n`;
+  const alike = "    3 identical calls: 41, 45, 46; an answer is for one of them\n";
+  assert.equal(
+    io.out,
+    `${facts(41, "chat-1")}    shell {"command":"ls"}\n${alike}` +
+      `${facts(42, "chat-2")}    shell {"command":"ls"}\n` +
+      `${facts(43, "chat-1")}    shell {"command": "ls"}\n` +
+      `${facts(44, "chat-1")}    read_file {"command":"ls"}\n`,
+  );
+  io.out = "";
+  await listApprovals(admin, io, true);
+  assert.deepEqual(JSON.parse(io.out), broker.items);
+  io.out = "";
+  await showApproval(admin, io, false, 46);
+  assert.equal(io.out, `${facts(46, "chat-1")}    shell {"command":"ls"}\n${alike}`);
+
+  io.out = "";
+  assert.equal(await approve(admin, io, false, 45), 0);
+  assert.equal(io.out, "approved 45: runs\n");
+  assert.equal(io.err, "bxctl: identical calls still wait: 41, 46\n");
+  assert.deepEqual(broker.answers.map(({ body }) => body), [{ approval: 45 }], "exactly one");
+});
+
+Deno.test("what has changed since the ask is said below its call, and in --json", async () => {
+  using bench = new Bench();
+  const { broker, admin, io } = bench;
+  const same = { grant: null, taint: null, untrusted: false, unreadable: false } as const;
+  const lines = async () => {
+    io.out = "";
+    await listApprovals(admin, io, false);
+    return io.out.split("\n").slice(2, -1);
+  };
+  broker.items = [pending({ taint: "public", grant: "notes\x1b" })];
+  assert.deepEqual(await lines(), []);
+  const cases = [
+    [{ taint: "private" }, "the taint rose from public to private"],
+    [{ untrusted: true }, "the session has seen untrusted content"],
+    [{ unreadable: true }, "the session's state cannot be read"],
+    [{ grant: "edited" }, "grant notes\\u001b.toml was edited"],
+    [{ grant: "gone" }, "grant notes\\u001b.toml is gone"],
+    [{ grant: "invalid" }, "the grants are not valid"],
+    [
+      { taint: "secret", grant: "edited", untrusted: true },
+      "the taint rose from public to secret; the session has seen untrusted content; " +
+      "grant notes\\u001b.toml was edited",
+    ],
+  ] as const;
+  for (const [change, words] of cases) {
+    const changed = { ...same, ...change };
+    broker.changes = [{ approval: 40, ...same, grant: "gone" }, { approval: 41, ...changed }];
+    assert.deepEqual(await lines(), [`    changed since: ${words}`]);
+    io.out = "";
+    await showApproval(admin, io, false, 41);
+    assert.ok(io.out.endsWith(`\n    changed since: ${words}\n`), io.out);
+    io.out = "";
+    await showApproval(admin, io, true, 41);
+    assert.deepEqual(JSON.parse(io.out), { ...broker.items[0], changed });
+  }
+});

@@ -190,7 +190,8 @@ Deno.test("what the model wants shown comes to the terminal as data only", async
 Deno.test("events that come while the question waits are shown after its answer", async () => {
   using home = new CtlHome();
   using broker = new FakeBroker(home.layout.adminSocket);
-  broker.items = [pending(), pending({ approval: 42, call: "c2" })];
+  const other = { approval: 42, call: "c2", arguments: '{"command":"pwd"}' };
+  broker.items = [pending(), pending(other)];
   const sent = new Gate();
   using _loop = new FakeLoop(home.layout.loopSocket, async (send) => {
     await send(asking(41));
@@ -293,4 +294,27 @@ Deno.test("leaving by a second Ctrl-C before the question leaves the terminal as
   await terminal.shows("\x1b[?2004lended 130\r\n");
   await terminal.ends();
   assert.equal(terminal.screen.split("ended 130\r\n")[1], before);
+});
+
+Deno.test("what has changed since the ask is said with the question, and again where it changes under it", async () => {
+  await using bench = new Bench();
+  const { terminal, broker } = bench;
+  const same = { approval: 41, grant: null, taint: null, untrusted: false, unreadable: false };
+  broker.items.push(pending({ approval: 42, call: "c2" }));
+  broker.changes = [{ ...same, taint: "secret" }];
+  await terminal.shows("> ");
+  await terminal.type("hello\n");
+  const alike = "2 identical calls: 41, 42; an answer is for one of them";
+  const rose = "changed since: the taint rose from private to secret";
+  await terminal.shows(`    ${alike}\r\n    ${rose}\r\n${QUESTION}`);
+  broker.changes = [{ ...same, taint: "secret", grant: "edited" }];
+  await terminal.type("y\n");
+  await terminal.shows(
+    `bxctl: ${rose}; grant shell-scratch.toml was edited\r\n` +
+      `bxctl: not approved yet: look again\r\n${QUESTION}`,
+  );
+  assert.deepEqual(kinds(bench), []);
+  await terminal.type("y\n");
+  await terminal.shows("approved 41: runs\r\nbxctl: identical calls still wait: 42\r\n");
+  assert.deepEqual(bench.answers.map(({ body }) => body), [{ approval: 41 }]);
 });

@@ -150,7 +150,7 @@ Deno.test("what a request may say of itself, to a real brokerd", async (t) => {
 
 async function pendingOf(adminSocket: string) {
   const answers = await ask(adminSocket, "approvals", {});
-  return answers.flatMap(({ body }) => "items" in body ? body.items : []);
+  return answers.flatMap((answer) => answer.kind === "approval_list" ? answer.body.items : []);
 }
 
 /** The TCP ports that the process `pid` listens on, by what the kernel says. */

@@ -47,7 +47,8 @@ Deno.test(
     assert.deepEqual(KINDS, [
       ...["tool_request", "tool_response", "chat", "turn_event", "stop"],
       ...["approvals", "approval_list", "approve", "approve_result", "refuse", "ok"],
-      ...["check_grants", "grants_report", "status", "broker_status", "loop_status", "error"],
+      ...["check_grants", "grants_report", "changes", "change_list"],
+      ...["status", "broker_status", "loop_status", "error"],
     ]);
     assert.deepEqual(ERROR_CODES, [
       ...["bad_frame", "too_large", "unsupported_version", "forbidden", "no_such_approval"],
@@ -230,7 +231,7 @@ for (const socket of SOCKETS) {
 Deno.test("each socket's requests are those of the specification", { permissions: "none" }, () => {
   assert.deepEqual(REQUESTS, {
     "broker.sock": ["tool_request"],
-    "admin.sock": ["approvals", "approve", "refuse", "check_grants", "status"],
+    "admin.sock": ["approvals", "approve", "refuse", "check_grants", "changes", "status"],
     "loop.sock": ["chat", "stop", "status"],
   });
 });

@@ -35,6 +35,7 @@ export const GOOD: Readonly<Record<Socket, readonly string[]>> = {
     request("refuse", { approval: 4100, reason: 'not "today"\t' }),
     request("refuse", { approval: 4100, reason: null }),
     request("check_grants", {}),
+    request("changes", {}),
     request("status", {}),
   ],
   "loop.sock": [

@@ -3,6 +3,7 @@ import type { DecisionRecord } from "../../proto/decisions.ts";
 import { listen } from "../../proto/io/socket.ts";
 import { type Exchange, serve, type Server } from "../../proto/io/server.ts";
 import type {
+  ApprovalChange,
   Body,
   ErrorCode,
   GrantProblem,
@@ -49,6 +50,8 @@ export class FakeBroker implements Disposable {
   /** What approving gives. */
   outcome: DecisionRecord = { outcome: "ask" };
   problems: GrantProblem[] = [];
+  /** What has changed since the asks. */
+  changes: ApprovalChange[] = [];
   /** Answers every request with this error. */
   error: { code: ErrorCode; message: string } | null = null;
   readonly requests: Message[] = [];
@@ -77,7 +80,9 @@ export class FakeBroker implements Disposable {
   }
 
   async #handle(
-    request: Message<"approvals" | "approve" | "refuse" | "check_grants" | "status">,
+    request: Message<
+      "approvals" | "approve" | "refuse" | "check_grants" | "changes" | "status"
+    >,
     { send }: Exchange,
   ): Promise<void> {
     this.requests.push(request);
@@ -95,6 +100,8 @@ export class FakeBroker implements Disposable {
       await send({ kind: "grants_report", final: true, body: { problems: this.problems } });
     } else if (request.kind === "status") {
       throw new Error("this stand-in has no status");
+    } else if (request.kind === "changes") {
+      await send({ kind: "change_list", final: true, body: { items: this.changes } });
     } else {
       await send(this.#answer(request));
     }

@@ -123,7 +123,8 @@ class Reader {
 const KINDS = [
   ...["tool_request", "tool_response", "chat", "turn_event", "stop"],
   ...["approvals", "approval_list", "approve", "approve_result", "refuse", "ok"],
-  ...["check_grants", "grants_report", "status", "broker_status", "loop_status", "error"],
+  ...["check_grants", "grants_report", "changes", "change_list"],
+  ...["status", "broker_status", "loop_status", "error"],
 ];
 
 type Check = (value: Json | undefined) => boolean;
@@ -143,11 +144,12 @@ const BODIES: Readonly<Record<string, Readonly<Record<string, Check>>>> = {
   refuse: { approval: count, reason },
   check_grants: {},
   status: {},
+  changes: {},
 };
 
 export const SOCKETS = {
   "broker.sock": ["tool_request"],
-  "admin.sock": ["approvals", "approve", "refuse", "check_grants", "status"],
+  "admin.sock": ["approvals", "approve", "refuse", "check_grants", "changes", "status"],
   "loop.sock": ["chat", "stop", "status"],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 export type Socket = keyof typeof SOCKETS;

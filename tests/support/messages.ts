@@ -139,6 +139,17 @@ const BODIES: { readonly [K in Kind]: Bodies<Body<K>> } = {
   },
   refuse: { last: [{ approval: 41, reason: null }, { approval: 0, reason: "not today" }] },
   ok: { last: [{}] },
+  changes: { last: [{}] },
+  change_list: {
+    last: [{ items: [] }, {
+      items: [
+        { approval: 41, grant: null, taint: "secret", untrusted: false, unreadable: false },
+        { approval: 42, grant: "edited", taint: null, untrusted: true, unreadable: false },
+        { approval: 43, grant: "gone", taint: null, untrusted: false, unreadable: true },
+        { approval: 44, grant: "invalid", taint: null, untrusted: false, unreadable: false },
+      ],
+    }],
+  },
   check_grants: { last: [{}] },
   grants_report: {
     last: [{ problems: [] }, {
