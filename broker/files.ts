@@ -175,7 +175,7 @@ export function readBounded(
 ): Uint8Array | null {
   if (!isFile) {
     const stat = files.stat(path);
-    if (stat === null) throw new Error("no such file");
+    if (stat === null) throw new Error("no such file or directory");
     if (!stat.isFile) return null;
   }
   // What stands there now may be another file: it can neither block nor fill more than the scratch.

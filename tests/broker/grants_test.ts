@@ -134,7 +134,7 @@ const INVALID: Readonly<Record<string, [make: (grants: Grants) => void, problem:
   ],
   "a link to nothing": [
     (grants) => Deno.symlinkSync("nothing", grants.path("x.toml")),
-    "x.toml:-: cannot be read: no such file",
+    "x.toml:-: cannot be read: no such file or directory",
   ],
   "a link to itself": [
     (grants) => Deno.symlinkSync("x.toml", grants.path("x.toml")),

@@ -30,7 +30,10 @@ const KINDS: Readonly<Record<string, Case>> = {
     },
     problem: null,
   },
-  "a link to nothing": { put: link("nothing"), problem: /x\.toml: cannot be read: no such file$/ },
+  "a link to nothing": {
+    put: link("nothing"),
+    problem: /x\.toml: cannot be read: no such file or directory$/,
+  },
   "a link to itself": { put: link("x.toml"), problem: /x\.toml: cannot be read: / },
   "a link to a directory": { put: link("."), problem: NOT_REGULAR },
   "a link to a FIFO": {
@@ -94,11 +97,11 @@ const NAMES: Readonly<Record<string, Case>> = {
   // The runtime gives such a name with U+FFFD in it, under which nothing can be opened.
   "bytes that are no UTF-8": {
     put: writeBytes("\\377.toml"),
-    problem: /^\ufffd\.toml: cannot be read: no such file$/,
+    problem: /^\ufffd\.toml: cannot be read: no such file or directory$/,
   },
   "half a character": {
     put: writeBytes("deny\\342\\202.toml"),
-    problem: /^deny\ufffd\.toml: cannot be read: no such file$/,
+    problem: /^deny\ufffd\.toml: cannot be read: no such file or directory$/,
   },
   "nothing before the dot": { put: writeBytes(".toml"), problem: /^\.toml: the name before/ },
   "leading dash": { put: (_, directory) => write(FIRST)(`${directory}/-rf.toml`), problem: null },

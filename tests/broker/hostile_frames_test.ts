@@ -92,8 +92,8 @@ async function beside(
   assert.deepEqual(await ask(adminSocket, "approvals", {}), [
     { kind: "approval_list", final: true, body: { items: [] } },
   ]);
-  // The log's own file is open since the first call.
-  await filesBackTo(broker.pid, before.fds + 1);
+  // The log's own file and head.json are open since the first call.
+  await filesBackTo(broker.pid, before.fds + 2);
   assert.equal(broker.stderr, before.said, "nothing is said of a bad frame");
   const records = recordsIn(audit);
   const of = (session: (name: string) => boolean) =>
