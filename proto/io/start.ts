@@ -2,7 +2,6 @@
 import type { Layout } from "../layout.ts";
 import { runbook } from "./log.ts";
 import { MAX_ITEMS, statusText } from "../cut.ts";
-import type { LockReport } from "../status.ts";
 import { describe, forbidden, type Lock, type Question } from "../locks.ts";
 
 /** The only version of Deno whose locks were tested: older ones do not hold unix sockets to `--allow-net`. */
@@ -54,7 +53,10 @@ function missing({ read, write, net, env, run }: Lock): string[] {
 }
 
 /** How this process differs from `lock`, in words that may hold any path. */
-export function lockReport(lock: Lock, layout: Layout): LockReport {
+export function lockReport(
+  lock: Lock,
+  layout: Layout,
+): { too_wide: string[]; missing: string[] } {
   return {
     too_wide: tooWide(lock, layout).slice(0, MAX_ITEMS).map(statusText),
     missing: missing(lock).slice(0, MAX_ITEMS).map(statusText),
