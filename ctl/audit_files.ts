@@ -117,6 +117,7 @@ function feed(
 /** The chunks of the file at `path`, read ahead. What fails is thrown once all before it has been given. */
 function* hashedChunks(path: string, ahead: HashedChunks): Generator<HashedChunk> {
   const file = openFile(path);
+  ahead.begin();
   let more = true;
   let failure: { readonly error: unknown } | null = null;
   try {

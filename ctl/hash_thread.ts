@@ -1,8 +1,8 @@
 /**
  * A second thread, which hashes the lines of chunks ahead of the thread that judges them: hashing takes as
  * long as all the rest. They share memory and count chunks in it, so that neither waits for an event. What
- * the second thread has not begun in time the first one hashes itself: a second thread that does not start,
- * is slow or stops costs time and changes no verdict.
+ * the second thread has not hashed the first one hashes itself: a second thread that does not start
+ * or stops costs time and changes no verdict.
  */
 
 /** Bytes of a chunk. Each is decoded at once: text of more than 64 KiB would wait long until it is freed. */
@@ -46,21 +46,20 @@ export function share(): Shared {
   };
 }
 
-/** A chunk of a file, with what is known of its lines. */
+/** A chunk of a file: whole lines, but where a line is longer than a chunk or the file ends without one. */
 export interface HashedChunk {
   /** Valid until `CHUNKS` more have been put. */
   readonly bytes: Uint8Array;
-  /**
-   * The hashes, one after the other, of the lines that have both their ends in the chunk and a newline
-   * before them in it: of all of these, of the first ones, or of none.
-   */
+  /** Its first line has begun in the chunk before. */
+  readonly goesOn: boolean;
+  /** The hashes of what its newlines end, one after the other: of all, of the first ones, or of none. */
   readonly hashes: string;
 }
 
-/** The hash of the line that is the `index`th to end in `chunk`, counted from 0; null where none is known. */
-export function knownHash({ hashes }: HashedChunk, index: number): string | null {
-  const hash = index === 0 ? "" : hashes.slice((index - 1) * SIZES.DIGITS, index * SIZES.DIGITS);
-  return hash === "" ? null : hash;
+/** The hash of the line that is the `index`th to end in `chunk`, counted from 0; null where it is not known. */
+export function knownHash({ goesOn, hashes }: HashedChunk, index: number): string | null {
+  const hash = hashes.slice(index * SIZES.DIGITS, (index + 1) * SIZES.DIGITS);
+  return hash === "" || index === 0 && goesOn ? null : hash;
 }
 
 /** The first thread's side: chunks are taken in the order in which they were put. */
@@ -68,10 +67,20 @@ export class HashedChunks {
   readonly #shared: Shared;
   readonly #patienceMs: number;
   /** The first thread's own copies: nothing that it judges can change under its hands. */
-  readonly #own = Array.from({ length: CHUNKS }, () => new Uint8Array(CHUNK_BYTES));
+  readonly #places = Array.from({ length: CHUNKS }, () => ({
+    buffer: new Uint8Array(CHUNK_BYTES),
+    size: 0,
+    goesOn: false,
+  }));
   readonly #decoder = new TextDecoder();
+  readonly #digits = new Uint8Array(SIZES.MOST * SIZES.DIGITS);
   #put = 0;
   #taken = 0;
+  /** What the last chunk left: the beginning of a line. */
+  #rest = new Uint8Array(0);
+  #goesOn = false;
+  /** The second thread has hashed something. */
+  #hashes = false;
 
   constructor(shared: Shared, patienceMs = PATIENCE_MS) {
     this.#shared = shared;
@@ -83,15 +92,31 @@ export class HashedChunks {
     return this.#put - this.#taken;
   }
 
-  /** Puts the chunk that `read` writes, with its size; none for a size of 0. `waiting` is below `CHUNKS`. */
+  /** What is put from now on is of another file. */
+  begin(): void {
+    this.#rest = new Uint8Array(0);
+    this.#goesOn = false;
+  }
+
+  /**
+   * Puts the next chunk of the file, of which `read` writes a part and gives its size. False at its end, where
+   * that is 0. `waiting` is below `CHUNKS`.
+   */
   put(read: (into: Uint8Array) => number): boolean {
-    const place = this.#put % CHUNKS;
-    const own = this.#ownOf(place);
-    const size = read(own);
-    if (size === 0) return false;
+    const place = this.#place(this.#put);
+    const { buffer } = place;
+    buffer.set(this.#rest);
+    const count = read(buffer.subarray(this.#rest.length));
+    const filled = buffer.subarray(0, this.#rest.length + count);
+    if (filled.length === 0) return false;
+    const lines = count === 0 ? 0 : filled.lastIndexOf(0x0a) + 1;
+    place.size = lines === 0 ? filled.length : lines;
+    place.goesOn = this.#goesOn;
+    this.#rest = filled.subarray(place.size);
+    this.#goesOn = lines === 0;
     const { counts, sizes, chunks } = this.#shared;
-    sizes[place] = size;
-    chunks.set(own.subarray(0, size), place * CHUNK_BYTES);
+    sizes[this.#put % CHUNKS] = place.size;
+    chunks.set(filled.subarray(0, place.size), (this.#put % CHUNKS) * CHUNK_BYTES);
     this.#put += 1;
     Atomics.store(counts, AT.PUT, this.#put);
     return true;
@@ -102,19 +127,27 @@ export class HashedChunks {
     Atomics.notify(this.#shared.counts, AT.PUT);
   }
 
-  /** Takes the next chunk, waiting where the second thread is just at it. `waiting` is above 0. */
+  /** Takes the next chunk, waiting for a second thread that hashes. `waiting` is above 0. */
   take(): HashedChunk {
-    const { counts, sizes, hashed } = this.#shared;
     const number = this.#taken;
-    const place = number % CHUNKS;
     this.#taken += 1;
-    const bytes = this.#ownOf(place).subarray(0, sizes[place]);
-    // Not begun: from now on it is this thread's.
-    const mine = Atomics.compareExchange(counts, AT.BEGUN, number, number + 1) === number;
-    return { bytes, hashes: mine || !this.#comes(hashed, place, number) ? "" : this.#read(place) };
+    const { buffer, size, goesOn } = this.#place(number);
+    const hashes = this.#isHashed(number) ? this.#read(number % CHUNKS) : "";
+    return { bytes: buffer.subarray(0, size), goesOn, hashes };
   }
 
-  /** Waits until the second thread has hashed the chunk that it has begun. False where it has stopped. */
+  #isHashed(number: number): boolean {
+    const { counts, hashed } = this.#shared;
+    const begin = () => Atomics.compareExchange(counts, AT.BEGUN, number, number + 1) === number;
+    // Until the second thread has started, what it has not begun is the first one's. Later that would save
+    // little time, and cost memory: what each hash leaves behind is freed late in this thread.
+    if (!this.#hashes && begin()) return false;
+    this.#hashes = this.#comes(hashed, number % CHUNKS, number);
+    if (!this.#hashes) begin();
+    return this.#hashes;
+  }
+
+  /** Waits until the second thread has hashed the chunk. False where it has stopped. */
   #comes(hashed: Int32Array<SharedArrayBuffer>, place: number, number: number): boolean {
     const end = performance.now() + this.#patienceMs;
     for (;;) {
@@ -135,10 +168,10 @@ export class HashedChunks {
     );
   }
 
-  #ownOf(place: number): Uint8Array {
-    const own = this.#own[place];
-    if (own === undefined) throw new Error("there is no such place");
-    return own;
+  #place(number: number) {
+    const place = this.#places[number % CHUNKS];
+    if (place === undefined) throw new Error("there is no such place");
+    return place;
   }
 }
 
@@ -161,6 +194,7 @@ function secondThread(): void {
     const empty = createHash("sha256");
     const encoder = new TextEncoder();
     const bytes = new Uint8Array(sizes.CHUNK);
+    const digits = new Uint8Array(sizes.MOST * sizes.DIGITS);
     while (Atomics.load(counts, at.STOP) === 0) {
       const put = Atomics.load(counts, at.PUT);
       const number = Atomics.load(counts, at.BEGUN);
@@ -175,13 +209,14 @@ function secondThread(): void {
       bytes.set(chunks.subarray(start, start + sizes.CHUNK));
       const chunk = bytes.subarray(0, shared.sizes[place]);
       const found: string[] = [];
-      let from = chunk.indexOf(0x0a) + 1;
+      let from = 0;
       for (let to = chunk.indexOf(0x0a, from); to >= 0; to = chunk.indexOf(0x0a, from)) {
         if (found.length === sizes.MOST) break;
         found.push(empty.copy().update(chunk.subarray(from, to)).digest("hex"));
         from = to + 1;
       }
-      hashes.set(encoder.encode(found.join("")), place * sizes.MOST * sizes.DIGITS);
+      encoder.encodeInto(found.join(""), digits);
+      hashes.set(digits, place * digits.length);
       hashCounts[place] = found.length;
       Atomics.store(hashed, place, number + 1);
       Atomics.notify(hashed, place);

@@ -50,6 +50,8 @@ const PACKAGES = [...PURE_PACKAGES, "node:fs", "node:fs/promises"];
 const PACKAGES_OF: Readonly<Record<string, readonly string[]>> = {
   // It could listen too, so it stays in the one file that talks to the model server.
   "loop/transport.ts": ["node:http"],
+  // Which also makes files of memory; what is used of it looks whether bytes are ASCII.
+  "proto/text.ts": ["node:buffer"],
 };
 
 /** Names of the clock, of chance, of waiting and of the world outside, for pure files. */
@@ -99,7 +101,10 @@ function resolved(path: string, source: string): string {
 /** Why `from` may not import `source`, or null where it may. `typeOnly`: nothing of it runs. */
 function importProblem(from: Module, source: string, typeOnly: boolean): string | null {
   if (!source.startsWith(".")) {
-    const allowed = from.pure ? PURE_PACKAGES : [...PACKAGES, ...PACKAGES_OF[from.path] ?? []];
+    const allowed = [
+      ...from.pure ? PURE_PACKAGES : PACKAGES,
+      ...PACKAGES_OF[from.path] ?? [],
+    ];
     return allowed.includes(source) ? null : `${from.path} may not import ${source}`;
   }
   const path = resolved(from.path, source);

@@ -16,14 +16,15 @@ import {
 import { type ChainReport, ChainVerifier } from "../../proto/chain.ts";
 import { sha256 } from "../../proto/ids.ts";
 import { LineSplitter } from "../../proto/lines.ts";
-import { utf8 } from "../../proto/text.ts";
+import { fromUtf8, utf8 } from "../../proto/text.ts";
 import { writeLog } from "../../scripts/bench/log.ts";
 import { TempDir } from "../support/scripts.ts";
 
 const PURE = { permissions: "none" } as const;
 
-/** Puts `bytes` as one chunk. */
-function put(chunks: HashedChunks, bytes: Uint8Array): void {
+/** Puts the chunk that ends with the last line of `text`. */
+function put(chunks: HashedChunks, text: string): void {
+  const bytes = utf8(text);
   assert(chunks.put((into) => {
     into.set(bytes);
     return bytes.length;
@@ -48,40 +49,68 @@ Deno.test(
     const chunks = new HashedChunks(shared);
     using _thread = startHashing(shared);
     const texts = [
-      "end of a line\none\n\ntwo é\nbegin",
-      "no line ends here",
+      "one\n\ntwo é\n",
       "\n",
-      "\nx\n",
-      "a\nb",
       "a line\n".repeat(CHUNK_BYTES / 7),
-      ...Array.from({ length: 3 * CHUNKS }, (_, n) => `end\nline ${n}\nline ${n + 1}\n`),
+      ...Array.from({ length: 3 * CHUNKS }, (_, n) => `line ${n}\nline ${n + 1}\n`),
     ];
     texts.forEach((text, number) => {
-      put(chunks, utf8(text));
+      put(chunks, text);
       chunks.wake();
       hashed(shared, number);
       const chunk = chunks.take();
       assert.deepEqual(chunk.bytes, utf8(text));
-      const lines = text.split("\n").slice(1, -1);
+      const lines = text.split("\n").slice(0, -1);
       // Where there are very many, the rest is left to the first thread.
-      const known = lines.map((_, n) => knownHash(chunk, n + 1)).filter((hash) => hash !== null);
+      const known = lines.map((_, n) => knownHash(chunk, n)).filter((hash) => hash !== null);
       assert.deepEqual(known, lines.slice(0, known.length).map((line) => sha256(utf8(line))));
       assert.equal(known.length, Math.min(lines.length, 512));
-      assert.equal(knownHash(chunk, 0), null, "the first line may have begun in another chunk");
-      assert.equal(knownHash(chunk, lines.length + 1), null);
+      assert.equal(knownHash(chunk, lines.length), null);
     });
   },
 );
 
+Deno.test("a line that begins in one chunk and ends in another has no known hash", PURE, () => {
+  const shared = share();
+  const chunks = new HashedChunks(shared);
+  using _thread = startHashing(shared);
+  let number = 0;
+  const taken = () => {
+    chunks.wake();
+    hashed(shared, number++);
+    const chunk = chunks.take();
+    return [fromUtf8(chunk.bytes), knownHash(chunk, 0), knownHash(chunk, 1)];
+  };
+  const of = (line: string) => sha256(utf8(line));
+  put(chunks, "one\ntw");
+  assert.deepEqual(taken(), ["one\n", of("one"), null]);
+  put(chunks, "o\nthree");
+  assert.deepEqual(taken(), ["two\n", of("two"), null]);
+  // As much as fits beside what is left, and no end of a line.
+  put(chunks, "x".repeat(CHUNK_BYTES - "three".length));
+  assert.deepEqual(taken(), [`three${"x".repeat(CHUNK_BYTES - 5)}`, null, null]);
+  put(chunks, "xx\nfour\nfi");
+  assert.deepEqual(taken(), ["xx\nfour\n", null, of("four")]);
+  // The end of the file for now, then more of it.
+  put(chunks, "");
+  assert.deepEqual(taken(), ["fi", null, null]);
+  assert.equal(chunks.put(() => 0), false);
+  put(chunks, "ve\nsix\nse");
+  assert.deepEqual(taken(), ["ve\nsix\n", null, of("six")]);
+  chunks.begin();
+  put(chunks, "first\n");
+  assert.deepEqual(taken(), ["first\n", of("first"), null]);
+});
+
 Deno.test("without a second thread chunks come in order, and no hash is known", PURE, () => {
   const chunks = new HashedChunks(share());
   for (let n = 0; n < 3 * CHUNKS; n += 2) {
-    put(chunks, utf8(`end\nline ${n}\n`));
-    put(chunks, utf8(`end\nline ${n + 1}\n`));
+    put(chunks, `line ${n}\n`);
+    put(chunks, `line ${n + 1}\n`);
     for (const number of [n, n + 1]) {
       const chunk = chunks.take();
-      assert.deepEqual(chunk, { bytes: utf8(`end\nline ${number}\n`), hashes: "" });
-      assert.equal(knownHash(chunk, 1), null);
+      assert.deepEqual(chunk, { bytes: utf8(`line ${number}\n`), goesOn: false, hashes: "" });
+      assert.equal(knownHash(chunk, 0), null);
     }
   }
   assert.equal(chunks.put(() => 0), false);
@@ -91,12 +120,29 @@ Deno.test("without a second thread chunks come in order, and no hash is known", 
 Deno.test("what a second thread has begun and not finished is left to the first one", PURE, () => {
   const shared = share();
   const chunks = new HashedChunks(shared, 1);
-  for (let n = 0; n < 3; n += 1) put(chunks, utf8(`end\nline ${n}\n`));
+  for (let n = 0; n < 3; n += 1) put(chunks, `line ${n}\n`);
   // As the thread does when it begins with a chunk.
   Atomics.store(shared.counts, 1, 2);
   for (let n = 0; n < 3; n += 1) {
-    assert.deepEqual(chunks.take(), { bytes: utf8(`end\nline ${n}\n`), hashes: "" });
+    assert.deepEqual(chunks.take().hashes, "");
   }
+});
+
+Deno.test("a second thread that ends is waited for once", PURE, () => {
+  const shared = share();
+  const chunks = new HashedChunks(shared, 1000);
+  put(chunks, "line\n");
+  const thread = startHashing(shared);
+  chunks.wake();
+  hashed(shared, 0);
+  assert.equal(knownHash(chunks.take(), 0), sha256(utf8("line")));
+  Atomics.store(shared.counts, 2, 1);
+  for (let n = 0; n < 200; n += 1) {
+    put(chunks, `line ${n}\n`);
+    assert.deepEqual(chunks.take().bytes, utf8(`line ${n}\n`));
+    assert.equal(Atomics.load(shared.counts, 1), n + 2, "no chunk is left to it any more");
+  }
+  thread[Symbol.dispose]();
 });
 
 /** The verdict about the files at `paths` by the verifier alone, given whole files and nothing known. */
