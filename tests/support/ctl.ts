@@ -109,7 +109,14 @@ export class Terminal implements AsyncDisposable {
     this.#child = new Deno.Command("script", {
       args: ["-qefE", "never", "-c", shell.replace("$BXCTL", () => words), "/dev/null"],
       cwd: PROJECT,
-      env: { BOXMAKER_HOME: home, NO_COLOR: "", COLUMNS: "", TERM: "xterm", SHELL: "/bin/sh", ...options.env },
+      env: {
+        BOXMAKER_HOME: home,
+        NO_COLOR: "",
+        COLUMNS: "",
+        TERM: "xterm",
+        SHELL: "/bin/sh",
+        ...options.env,
+      },
       stdin: "piped",
       stdout: "piped",
       stderr: "inherit",
@@ -179,8 +186,9 @@ export class Recorder implements Io {
   readonly statusWidth: number | null;
 
   constructor(
-    { terminal = false, colours = false, width = null, statusWidth = null }:
-      Partial<Pick<Io, "terminal" | "colours" | "width" | "statusWidth">> = {},
+    { terminal = false, colours = false, width = null, statusWidth = null }: Partial<
+      Pick<Io, "terminal" | "colours" | "width" | "statusWidth">
+    > = {},
   ) {
     this.terminal = terminal;
     this.colours = colours;
