@@ -36,7 +36,8 @@ const Egress = z.strictObject({
   ca_file: text.optional(),
 });
 
-const Schema = z.strictObject({
+/** The keys of `brokerd.toml`. */
+export const Schema = z.strictObject({
   paths: z.strictObject({ home: text.optional(), grants: text.optional() }).default({}),
   sockets: z.strictObject({ broker: text.optional(), admin: text.optional() }).default({}),
   approvals: z.strictObject({

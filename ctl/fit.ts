@@ -40,7 +40,8 @@ export function wrapped(line: string, width: number | null, hang = hangOf(line))
     const room = lines.length === 0 ? width : width - indent;
     const most = endWithin(line, at, room);
     const space = most < line.length ? line.lastIndexOf(" ", most - 1) + 1 : most;
-    const end = space > at + (most - at) / 2 ? space : most;
+    const good = space > at + (most - at) / 2 && line.slice(at, space).trim() !== "";
+    const end = good ? space : most;
     lines.push(`${lines.length === 0 ? "" : " ".repeat(indent)}${line.slice(at, end)}`);
     at = end;
   }

@@ -13,7 +13,8 @@ const DEFAULT_MAX_TOOL_CALLS = 16;
 /** A timer of the runtime holds at most this many milliseconds, some 24 days. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
-const Schema = z.strictObject({
+/** The keys of `loopd.toml`. */
+export const Schema = z.strictObject({
   paths: z.strictObject({ home: text.optional() }).default({}),
   sockets: z.strictObject({ loop: text.optional() }).default({}),
   broker: z.strictObject({ socket: text.optional() }).default({}),
