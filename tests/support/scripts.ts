@@ -7,7 +7,7 @@ export { ROOT };
 export interface ScriptOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** How long it may take, in milliseconds. */
+  /** How long it may take, or of what is followed each thing that is waited for, in milliseconds. */
   readonly ms?: number;
 }
 
@@ -58,7 +58,10 @@ export class Followed implements AsyncDisposable {
   /** All that it wrote so far, on both its streams. */
   output = "";
 
-  private constructor(command: Deno.Command) {
+  readonly #ms: number | undefined;
+
+  private constructor(command: Deno.Command, ms?: number) {
+    this.#ms = ms;
     this.#child = command.spawn();
     this.#writer = this.#child.stdin.getWriter();
     const streams = [this.#child.stdout, this.#child.stderr];
@@ -79,6 +82,7 @@ export class Followed implements AsyncDisposable {
         stdout: "piped",
         stderr: "piped",
       }),
+      options.ms,
     );
   }
 
@@ -124,7 +128,7 @@ export class Followed implements AsyncDisposable {
       }
     };
     try {
-      await within(`"${text}"`, shown());
+      await within(`"${text}"`, shown(), this.#ms);
     } catch (cause) {
       throw new Error(`without "${text}":\n${this.output}`, { cause });
     }
