@@ -33,7 +33,7 @@ class Scene implements Disposable {
   /** The command line of `name`, with all that it needs. */
   lineOf(name: CommandName): string[] {
     const { operand, needed = [] }: CommandSpec = COMMANDS[name];
-    const operands = { ID: "41", SEQ: "0", SHELL: "zsh" } as const;
+    const operands = { ID: "41", SEQ: "0", GRANT: "notes", SHELL: "zsh" } as const;
     const values: Partial<Record<OptionName, string>> = {
       tool: `t${HOSTILE}`,
       arguments: HOSTILE,
