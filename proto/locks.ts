@@ -87,7 +87,7 @@ export function ctlLock(places: CtlPlaces): Lock {
     read: [places.configFile, layout.audit, ...grants, adminSocket, loopSocket],
     write: [adminSocket, loopSocket, ...page],
     net: [`unix:${adminSocket}`, `unix:${loopSocket}`],
-    env: ["BOXMAKER_HOME", "COLUMNS", "NO_COLOR", "TERM"],
+    env: ["BOXMAKER_HOME", "NO_COLOR", "TERM"],
     run: [],
   };
 }
