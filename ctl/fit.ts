@@ -10,10 +10,9 @@ export const MIN_WIDTH = 40;
 /** How much further in a broken line goes on than it begins, in columns. */
 const INDENT = 4;
 
-/** The width of a terminal of `columns`, which `COLUMNS` overrides; null where neither says a number. */
-export function widthOf(columns: number, override: string | undefined): number | null {
-  const said = /^[1-9]\d{0,4}$/.test(override ?? "") ? Number(override) : columns;
-  return said > 0 ? Math.max(MIN_WIDTH, said) : null;
+/** The width that lines have on a terminal of so many columns; null where it does not say how many. */
+export function widthOf(columns: number): number | null {
+  return columns > 0 ? Math.max(MIN_WIDTH, columns) : null;
 }
 
 /** `line` where it fits into `width` columns; else its beginning and `…`. */

@@ -11,7 +11,7 @@ import {
 /** No line of help is longer, in characters. */
 const WIDTH = 100;
 const STATUS = `0 done, 1 refused or failed, 2 wrong usage`;
-const ENVIRONMENT = `environment: BOXMAKER_HOME, and COLUMNS, NO_COLOR and TERM on a terminal`;
+const ENVIRONMENT = `environment: BOXMAKER_HOME, and NO_COLOR and TERM on a terminal`;
 
 /** The help of `command`, or with null of all commands. Ends in a newline. */
 export function helpText(command: CommandName | null): string {

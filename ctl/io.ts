@@ -58,17 +58,15 @@ export interface Looks {
   readonly colours: boolean;
   /** A terminal that can do nothing but go on: no line is written over. */
   readonly dumb: boolean;
-  /** `COLUMNS`. */
-  readonly columns: string | undefined;
 }
 
 /** What is known before the environment may be read. */
-export const PLAIN: Looks = { colours: false, dumb: true, columns: undefined };
+export const PLAIN: Looks = { colours: false, dumb: true };
 
 /** The process's own streams. Colours are for a terminal alone, whatever `looks` says. */
 export function realIo(looks: Looks): Io {
   const terminal = Deno.stdout.isTerminal();
-  const width = widthOf(terminalColumns(), looks.columns);
+  const width = widthOf(terminalColumns());
   return {
     terminal,
     colours: terminal && looks.colours,

@@ -46,7 +46,7 @@ import { why } from "./why.ts";
 /** Signals that end a chat, with their numbers: the exit status is 128 more. */
 const SIGNALS = [["SIGHUP", 1], ["SIGINT", 2], ["SIGTERM", 15]] as const;
 
-function environment(name: "BOXMAKER_HOME" | "COLUMNS" | "NO_COLOR" | "TERM"): string | undefined {
+function environment(name: "BOXMAKER_HOME" | "NO_COLOR" | "TERM"): string | undefined {
   try {
     return Deno.env.get(name);
   } catch (error) {
@@ -68,7 +68,7 @@ function readConfig(places: CtlOverrides, command: Command): CtlConfig {
 /** NO_COLOR counts where it is not empty (no-color.org). */
 function looks(): Looks {
   const dumb = environment("TERM") === "dumb";
-  return { colours: !dumb && !environment("NO_COLOR"), dumb, columns: environment("COLUMNS") };
+  return { colours: !dumb && !environment("NO_COLOR"), dumb };
 }
 
 /** Throws `Failed` unless this is the right runtime, and locked. */

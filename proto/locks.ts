@@ -133,7 +133,7 @@ function usualCtlLock(places: CtlPlaces): Lock {
     read: [places.configFile, layout.audit, ...grants, adminSocket, loopSocket],
     write: [adminSocket, loopSocket, ...written, ...page],
     net: [`unix:${adminSocket}`, `unix:${loopSocket}`],
-    env: ["BOXMAKER_HOME", "COLUMNS", "NO_COLOR", "TERM"],
+    env: ["BOXMAKER_HOME", "NO_COLOR", "TERM"],
     run: [],
   };
 }

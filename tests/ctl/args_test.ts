@@ -157,9 +157,14 @@ Deno.test("every command takes the common options, before or after its words", p
   };
   const common = "--json --config /c.toml --home=/h --admin-socket /a.sock --loop-socket=/l.sock";
   for (const [name, { operand: needed }] of Object.entries(COMMANDS)) {
-    const operand = (needed === null ? "" : " 1") + (NEEDED[name] ?? "");
+    const operand = (needed === null ? "" : needed === "SHELL" ? " bash" : " 1") +
+      (NEEDED[name] ?? "");
     for (const line of [`${name}${operand} ${common}`, `${common} ${name}${operand}`]) {
       const read = readCommandLine(words(line));
+      if (name === "completion") {
+        assert.deepEqual(read, { kind: "completion", shell: "bash", json: true }, line);
+        continue;
+      }
       assert.equal(read.kind, "run", line);
       assert.ok(read.kind === "run" && read.json && read.command.name === name, line);
       const grants = name === "grants replay" ? "/g" : undefined;

@@ -10,6 +10,7 @@ import { DATA_CLASSES, TOOL_NAMES } from "../../proto/tools.ts";
 import { regenerated, roff } from "../../scripts/support/man.ts";
 import { mainOf } from "../../scripts/support/roles.ts";
 import { type GrantFields, grantFile } from "../support/grants.ts";
+import { PROJECT } from "../support/docs.ts";
 import {
   entriesOf,
   hasProgram,
@@ -142,6 +143,14 @@ for (const { page, schema, role, defaults } of DAEMONS) {
     for (const option of offered) assert.ok(synopsis.includes(option?.split(" ")[0] ?? ""), option);
   });
 }
+
+Deno.test("the entry of the runbook that brokerd.8 names is there", () => {
+  const { text = "" } = entriesOf(section("brokerd.8", "OPTIONS"))
+    .find(({ head }) => head === "--accept-break") ?? {};
+  const [, entry] = /See the entry ([a-z-]+) of docs\/runbook\.md/.exec(text) ?? [];
+  const runbook = Deno.readTextFileSync(new URL("docs/runbook.md", PROJECT));
+  assert.ok(entry !== undefined && runbook.includes(`\n## ${entry}\n`), text);
+});
 
 Deno.test("boxmaker-grants.5 has every key of a grant with its words, and no other", () => {
   const keys = new Map(

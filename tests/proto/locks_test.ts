@@ -55,7 +55,7 @@ const FLAGS = {
     "--allow-read=/e/bxctl.toml,/h/audit,/h/run/owner-broker/admin.sock,/h/run/owner-loop/loop.sock",
     "--allow-write=/h/run/owner-broker/admin.sock,/h/run/owner-loop/loop.sock",
     "--allow-net=unix:/h/run/owner-broker/admin.sock,unix:/h/run/owner-loop/loop.sock",
-    "--allow-env=BOXMAKER_HOME,COLUMNS,NO_COLOR,TERM",
+    "--allow-env=BOXMAKER_HOME,NO_COLOR,TERM",
   ],
 } as const;
 

@@ -53,7 +53,7 @@ Deno.test("--print shows the exact command lines, for the default places", async
         `${home}/run/owner-loop/loop.sock ` +
         `--allow-write=${home}/run/owner-broker/admin.sock,${home}/run/owner-loop/loop.sock ` +
         `--allow-net=unix:${home}/run/owner-broker/admin.sock,` +
-        `unix:${home}/run/owner-loop/loop.sock --allow-env=BOXMAKER_HOME,COLUMNS,NO_COLOR,TERM`,
+        `unix:${home}/run/owner-loop/loop.sock --allow-env=BOXMAKER_HOME,NO_COLOR,TERM`,
     ),
   );
   assert.deepEqual(more, [""]);

@@ -28,7 +28,7 @@ Deno.test("each role's flags are printed one a line, and nothing else", async ()
       `${run}/owner-loop/loop.sock\n` +
       `--allow-write=${run}/owner-broker/admin.sock,${run}/owner-loop/loop.sock\n` +
       `--allow-net=unix:${run}/owner-broker/admin.sock,unix:${run}/owner-loop/loop.sock\n` +
-      "--allow-env=BOXMAKER_HOME,COLUMNS,NO_COLOR,TERM\n",
+      "--allow-env=BOXMAKER_HOME,NO_COLOR,TERM\n",
   };
   const names = { brokerd: "broker", loopd: "loop", bxctl: "ctl" } as const;
   for (const role of ["brokerd", "loopd", "bxctl"] as const) {

@@ -62,7 +62,7 @@ export function startCtl(
   return new Deno.Command(Deno.execPath(), {
     args: commandLine(home, args, flags === undefined ? undefined : [...flags]),
     cwd: PROJECT,
-    env: { BOXMAKER_HOME: home, NO_COLOR: "", COLUMNS: "", TERM: "xterm", ...env },
+    env: { BOXMAKER_HOME: home, NO_COLOR: "", TERM: "xterm", ...env },
     stdin: "piped",
     stdout: "piped",
     stderr: "piped",
