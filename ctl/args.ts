@@ -37,6 +37,7 @@ export const OPTIONS = {
     about: "only calls from then on: YYYY-MM-DD, or a time as in the log (UTC)",
   },
   follow: { value: null, about: "go on with the calls to come, until Ctrl-C" },
+  watch: { value: null, about: "go on showing them, with keys to approve and refuse" },
   out: { value: "FILE", about: "the page to write: a new file whose name ends in .html" },
   grants: {
     value: "DIR",
@@ -75,7 +76,11 @@ export interface CommandSpec {
 
 export const COMMANDS = {
   "chat": { operand: null, options: ["session", "say"], about: "talk with the model" },
-  "approvals": { operand: null, options: [], about: "list the calls that wait for your approval" },
+  "approvals": {
+    operand: null,
+    options: ["watch"],
+    about: "list the calls that wait for your approval",
+  },
   "approvals show": { operand: "ID", options: [], about: "print one of them in full" },
   "approve": {
     operand: "ID",
@@ -139,7 +144,7 @@ export function readsGrants(name: CommandName): boolean {
 /** A command with its values, checked. */
 export type Command =
   | { readonly name: "chat"; readonly session: SessionId | null; readonly say: string | null }
-  | { readonly name: "approvals" }
+  | { readonly name: "approvals"; readonly watch: boolean }
   | { readonly name: "approvals show"; readonly approval: number }
   | { readonly name: "approve"; readonly approval: number }
   | { readonly name: "refuse"; readonly approval: number; readonly reason: string | null }
@@ -360,7 +365,11 @@ function commandOf(name: CommandName, operand: string, given: Given, hint: strin
     case "approvals show":
     case "approve":
       return { name, approval: approval() };
-    case "approvals":
+    case "approvals": {
+      const watch = given.has("watch");
+      if (watch && given.has("json")) throw bad("--watch and --json: one of them");
+      return { name, watch };
+    }
     case "grants check":
       return { name };
     default:

@@ -20,9 +20,10 @@ import { type Io, OutputGone, realIo, reportFailure, type Status } from "./io.ts
 import { Keyboard, stdin } from "./keyboard.ts";
 import { Failed, notAllowed, notices } from "./notices.ts";
 import { refuse } from "./refuse.ts";
+import { watchApprovals } from "./watch.ts";
 import { why } from "./why.ts";
 
-/** Signals that end a chat, with their numbers: the exit status is 128 more. */
+/** Signals that end a chat or a list, with their numbers: the exit status of a chat is 128 more. */
 const SIGNALS = [["SIGHUP", 1], ["SIGINT", 2], ["SIGTERM", 15]] as const;
 const VERSION = "bxctl m3a";
 
@@ -70,7 +71,7 @@ function exitOnSignals(): void {
 /** Tells a list that is followed to come to its end, which is no failure. */
 function stopOnSignals(): AbortSignal {
   const stop = new AbortController();
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  for (const [signal] of SIGNALS) {
     Deno.addSignalListener(signal, () => stop.abort());
   }
   return stop.signal;
@@ -86,6 +87,10 @@ async function run(command: Command, config: CtlConfig, io: Io, json: boolean): 
       return await chat(options, admin, new Keyboard(stdin), io);
     }
     case "approvals":
+      if (command.watch) {
+        const dumb = environment("TERM") === "dumb";
+        return await watchApprovals(admin, io, stdin, dumb, stopOnSignals());
+      }
       return await listApprovals(admin, io, json);
     case "approvals show":
       return await showApproval(admin, io, json, command.approval);

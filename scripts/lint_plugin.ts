@@ -24,7 +24,16 @@ export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>>
   ],
   ctl: [
     ...["ago", "args", "audit_calls", "audit_page", "audit_summary", "block", "explained"],
-    ...["grant_warnings", "help", "prose", "replayed", "waiting"],
+    ...[
+      "grant_warnings",
+      "help",
+      "keys",
+      "prose",
+      "replayed",
+      "waiting",
+      "watch_screen",
+      "watch_state",
+    ],
   ],
 };
 
