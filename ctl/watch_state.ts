@@ -60,6 +60,8 @@ export interface WatchState {
   /** Why brokerd gave no list at last, in lines that have been through `display`; null: it did. */
   readonly away: readonly string[] | null;
   readonly answer: Answer | null;
+  /** The call that was answered last: that it waits no more is no news. */
+  readonly answered: number | null;
   /** What the last key or answer came to. */
   readonly status: string;
   readonly quit: boolean;
@@ -83,6 +85,7 @@ export const START: WatchState = {
   listedAt: null,
   away: null,
   answer: null,
+  answered: null,
   status: "",
   quit: false,
 };
@@ -112,7 +115,13 @@ export function next(state: WatchState, event: WatchEvent, now: number): WatchSt
     case "drawn":
       return drawn(state, event.shown, now);
     case "answered":
-      return { ...state, answer: null, sight: null, status: event.line };
+      return {
+        ...state,
+        answer: null,
+        answered: state.answer?.approval ?? null,
+        sight: null,
+        status: event.line,
+      };
     default:
       return assertNever(event);
   }
@@ -147,7 +156,7 @@ function listed(state: WatchState, groups: readonly Group[], now: number): Watch
   const sight = stays && group !== null && state.sight?.content === contentOf(group)
     ? state.sight
     : null;
-  const ended = !stays && before !== null && state.answer === null
+  const ended = !stays && before !== null && before.item.approval !== state.answered
     ? `${before.item.approval} waits no more`
     : null;
   const { answer } = state;

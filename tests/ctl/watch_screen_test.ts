@@ -67,6 +67,7 @@ Deno.test("a screen of 80 by 24", pure, () => {
 
 
 
+
 j/k or arrows: move  space/b: page  a: not yet  r: not yet  q: quit
 `,
   );
@@ -96,11 +97,11 @@ j/k space/b - - q
 `,
   );
   state = next(state, { kind: "drawn", shown: first.shown }, 0);
-  state = next(state, { kind: "key", key: "approve" }, 5000);
-  const said = text(frameOf(state, NARROW, 6000)).split("\n").slice(-3);
+  state = next(state, { kind: "key", key: "approve" }, 2000);
+  const said = text(frameOf(state, NARROW, 3000)).split("\n").slice(-3);
   assert.deepEqual(said, ["lines not shown yet: 1; press space", "j/k space/b - r q", ""]);
-  state = next(state, { kind: "key", key: "page_down" }, 6000);
-  const last = frameOf(state, NARROW, 6000);
+  state = next(state, { kind: "key", key: "page_down" }, 3000);
+  const last = frameOf(state, NARROW, 3000);
   assert.equal(
     text(last),
     `approvals pending: 1
@@ -115,8 +116,8 @@ j/k space/b - - q
 j/k space/b - r q
 `,
   );
-  state = next(state, { kind: "drawn", shown: last.shown }, 6000);
-  assert.match(text(frameOf(state, NARROW, 7000)), /\nj\/k space\/b a r q\n$/);
+  state = next(state, { kind: "drawn", shown: last.shown }, 3000);
+  assert.match(text(frameOf(state, NARROW, 4000)), /\nj\/k space\/b a r q\n$/);
 });
 
 Deno.test("what is said where nothing can be shown", pure, () => {
