@@ -3,6 +3,7 @@ import type { DecisionRecord } from "../proto/decisions.ts";
 import type { Admin } from "./admin.ts";
 import { answerJson, type Io, type Status } from "./io.ts";
 import { notices } from "./notices.ts";
+import { groupAround } from "./waiting.ts";
 
 /** Approves; a call that is denied all the same was still answered: status 0. */
 export async function approve(
@@ -11,7 +12,7 @@ export async function approve(
   json: boolean,
   approval: number,
 ): Promise<Status> {
-  const alike = (await admin.waiting()).find(({ approvals }) => approvals.includes(approval));
+  const alike = groupAround(approval, await admin.approvals(), []);
   const outcome = await admin.approve(approval);
   if (json) answerJson(io, { approval, answer: "approved", outcome });
   else io.answer(`approved ${approval}: ${approvedWords(outcome)}\n`);

@@ -47,6 +47,7 @@ export const OPTIONS = {
     about: "only calls from then on: YYYY-MM-DD, or a time as in the log (UTC)",
   },
   follow: { value: null, about: "go on with the calls to come, until Ctrl-C" },
+  watch: { value: null, about: "go on showing them, with keys to approve and refuse" },
   out: { value: "FILE", about: "the page to write: a new file whose name ends in .html" },
   grants: {
     value: "DIR",
@@ -119,7 +120,11 @@ export const COMMANDS = {
     about: "look at the machine: locks, modes, owners, clock, disk, sockets",
   },
   "chat": { operand: null, options: ["session", "say"], about: "talk with the model" },
-  "approvals": { operand: null, options: [], about: "list the calls that wait for your approval" },
+  "approvals": {
+    operand: null,
+    options: ["watch"],
+    about: "list the calls that wait for your approval",
+  },
   "approvals show": { operand: "ID", options: [], about: "print one of them in full" },
   "approve": {
     operand: "ID",
@@ -233,7 +238,7 @@ export type Command =
   | { readonly name: "chat"; readonly session: SessionId | null; readonly say: string | null }
   | { readonly name: "status" }
   | { readonly name: "doctor" }
-  | { readonly name: "approvals" }
+  | { readonly name: "approvals"; readonly watch: boolean }
   | { readonly name: "approvals show"; readonly approval: number }
   | {
     readonly name: "approve";
@@ -493,9 +498,13 @@ function commandOf(
       return { name, since: sinceOf(given, hint) };
     case "approvals show":
       return { name, approval: approval() };
+    case "approvals": {
+      const watch = given.has("watch");
+      if (watch && given.has("json")) throw bad("--watch and --json: one of them");
+      return { name, watch };
+    }
     case "status":
     case "doctor":
-    case "approvals":
     case "grants check":
     case "grants list":
       return { name };

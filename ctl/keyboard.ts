@@ -7,14 +7,17 @@ export interface Source {
   /** Reads into `buffer`; null at the end. */
   read(buffer: Uint8Array): Promise<number | null>;
   isTerminal(): boolean;
-  /** On: what is typed can be read at once and is not echoed. Ctrl-C still works. */
-  setRaw(on: boolean): void;
+  /**
+   * On: what is typed can be read at once and is not echoed. Ctrl-C still works; with `keys` it, too, is
+   * only read.
+   */
+  setRaw(on: boolean, keys?: "keys"): void;
 }
 
 export const stdin: Source = {
   read: (buffer) => Deno.stdin.read(buffer),
   isTerminal: () => Deno.stdin.isTerminal(),
-  setRaw: (on) => Deno.stdin.setRaw(on, { cbreak: on }),
+  setRaw: (on, keys) => Deno.stdin.setRaw(on, { cbreak: on && keys === undefined }),
 };
 
 export type Input =

@@ -41,9 +41,10 @@ import { refuse, refuseSession } from "./refuse.ts";
 import { showStatus } from "./status.ts";
 import { realTty, terminalSize } from "./tty.ts";
 import { Typist } from "./typist.ts";
+import { watchApprovals } from "./watch.ts";
 import { why } from "./why.ts";
 
-/** Signals that end a chat, with their numbers: the exit status is 128 more. */
+/** Signals that end a chat or a list, with their numbers: the exit status of a chat is 128 more. */
 const SIGNALS = [["SIGHUP", 1], ["SIGINT", 2], ["SIGTERM", 15]] as const;
 
 function environment(name: "BOXMAKER_HOME" | "NO_COLOR" | "TERM"): string | undefined {
@@ -132,7 +133,7 @@ async function runChat(
 /** Tells a list that is followed to come to its end, which is no failure. */
 function stopOnSignals(): AbortSignal {
   const stop = new AbortController();
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  for (const [signal] of SIGNALS) {
     Deno.addSignalListener(signal, () => stop.abort());
   }
   return stop.signal;
@@ -151,6 +152,10 @@ async function run(command: Command, config: CtlConfig, io: Io, json: boolean): 
     case "init":
       return init(config, command.dryRun, io, json);
     case "approvals":
+      if (command.watch) {
+        const dumb = environment("TERM") === "dumb";
+        return await watchApprovals(admin, io, stdin, dumb, stopOnSignals());
+      }
       return await listApprovals(admin, io, json);
     case "approvals show":
       return await showApproval(admin, io, json, command.approval);

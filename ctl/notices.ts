@@ -292,6 +292,16 @@ export const notices = {
   identicalWait: (
     others: readonly number[],
   ) => [`identical calls still wait: ${others.join(", ")}`],
+  noScreen: (dumb: boolean) => [
+    dumb
+      ? "--watch draws on the terminal, and TERM=dumb says that this one cannot be drawn on"
+      : "--watch needs a terminal for its keys and its screen",
+    "bxctl approvals lists the same; bxctl approve ID and bxctl refuse ID answer",
+  ],
+  answerLeft: (approval: number) => [
+    `approval ${approval} was being answered, and its outcome is not known`,
+    `see bxctl audit show ${approval}`,
+  ],
   changedMeanwhile: (line: string) => [line, "not approved yet: look again"],
   discarded: () => ["what was typed before the question was discarded"],
 } as const;

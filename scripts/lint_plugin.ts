@@ -27,7 +27,8 @@ export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>>
     ...["completion", "completion_bash", "completion_fish", "completion_steps", "completion_zsh"],
     ...["doctor_checks", "durations", "editor", "explained", "fit", "grant_warnings", "help"],
     ...["init_files", "init_units", "keys", "one_line", "progress", "prose", "remembered"],
-    ...["replayed", "screen", "status_checks", "waiting", "width"],
+    ...["replayed", "screen", "status_checks", "waiting", "watch_keys", "watch_screen"],
+    ...["watch_state", "width"],
   ],
 };
 

@@ -37,7 +37,8 @@ Deno.test("every command is read with its values", pure, () => {
     "chat": { name: "chat", session: null, say: null },
     "chat --session chat-1": { name: "chat", session: "chat-1", say: null },
     "chat --say=-1": { name: "chat", session: null, say: "-1" },
-    "approvals": { name: "approvals" },
+    "approvals": { name: "approvals", watch: false },
+    "approvals --watch": { name: "approvals", watch: true },
     "approvals show 41": { name: "approvals show", approval: 41 },
     "approve 0": { name: "approve", approval: 0, remember: null, yes: false },
     "approve 9007199254740991": {
