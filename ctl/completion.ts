@@ -3,7 +3,7 @@
  * nothing of Boxmaker runs while somebody types. Pure.
  */
 import { assertNever } from "../proto/text.ts";
-import type { Shell } from "./args.ts";
+import type { Shell } from "./commands.ts";
 import { bashScript } from "./completion_bash.ts";
 import { fishScript } from "./completion_fish.ts";
 import { steps } from "./completion_steps.ts";

@@ -11,7 +11,7 @@ import {
   type OptionName,
   OPTIONS,
   SHELLS,
-} from "./args.ts";
+} from "./commands.ts";
 import { OUTCOME_WORDS } from "./audit_calls.ts";
 
 /** What may stand for a value or an operand: one of these words, or the name of a file or a directory. */

@@ -6,7 +6,7 @@ import {
   COMMON_OPTIONS,
   type OptionName,
   OPTIONS,
-} from "./args.ts";
+} from "./commands.ts";
 
 /** No line of help is longer, in characters. */
 const WIDTH = 100;

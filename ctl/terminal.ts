@@ -1,10 +1,7 @@
 /** The terminal as a whole screen: taken, drawn on, and given back as it was. */
 import type { Io } from "./io.ts";
 import type { Source } from "./keyboard.ts";
-import type { Row, Size } from "./watch_screen.ts";
-
-/** The size where the terminal does not say it: that of every terminal once. */
-const USUAL: Size = { columns: 80, rows: 24 };
+import type { Row } from "./watch_screen.ts";
 
 // The other screen; no cursor; pasted text comes in brackets, so that it can be told from keys.
 const TAKE = "\x1b[?1049h\x1b[?25l\x1b[?2004h";
@@ -12,16 +9,6 @@ const GIVE_BACK = "\x1b[?2004l\x1b[?25h\x1b[?1049l";
 const CLEAR = "\x1b[2J";
 const REVERSE = "\x1b[7m";
 const UPRIGHT = "\x1b[27m";
-
-/** Its size as it is now. */
-export function terminalSize(): Size {
-  try {
-    const { columns, rows } = Deno.consoleSize();
-    return columns > 0 && rows > 0 ? { columns, rows } : USUAL;
-  } catch {
-    return USUAL; // it is none any more, which the next read says
-  }
-}
 
 export class FullScreen implements Disposable {
   readonly #io: Io;

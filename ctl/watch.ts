@@ -6,7 +6,8 @@ import type { Source } from "./keyboard.ts";
 import { KeyReader } from "./watch_keys.ts";
 import { Failed, notices } from "./notices.ts";
 import { refuse } from "./refuse.ts";
-import { FullScreen, terminalSize } from "./terminal.ts";
+import { FullScreen } from "./terminal.ts";
+import { terminalSize } from "./tty.ts";
 import { Composer } from "./watch_screen.ts";
 import { type Answer, next, START, type WatchEvent, type WatchState } from "./watch_state.ts";
 

@@ -23,7 +23,7 @@ export const PURE: Readonly<Record<Exclude<Folder, "proto">, readonly string[]>>
     ...["conversation", "delivery", "denials", "entries", "events", "prompt", "stream", "tools"],
   ],
   ctl: [
-    ...["ago", "args", "audit_calls", "audit_page", "audit_summary", "block", "checks"],
+    ...["ago", "args", "audit_calls", "audit_page", "audit_summary", "block", "checks", "commands"],
     ...["completion", "completion_bash", "completion_fish", "completion_steps", "completion_zsh"],
     ...["doctor_checks", "durations", "editor", "explained", "fit", "grant_warnings", "help"],
     ...["init_files", "init_units", "keys", "one_line", "progress", "prose", "remembered"],

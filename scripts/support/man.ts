@@ -5,7 +5,7 @@ import {
   type CommandSpec,
   type OptionName,
   OPTIONS,
-} from "../../ctl/args.ts";
+} from "../../ctl/commands.ts";
 
 /** What stands between these lines of the page is written here; NAME is one of `PARTS`. */
 const BEGIN = (name: string) => `.\\" Generated: ${name}; change ctl/args.ts, then deno task man\n`;

@@ -1,12 +1,6 @@
 import assert from "node:assert/strict";
-import {
-  type CommandName,
-  COMMANDS,
-  examines,
-  readCommandLine,
-  readsGrants,
-  writesGrants,
-} from "../../ctl/args.ts";
+import { examines, readCommandLine, readsGrants, writesGrants } from "../../ctl/args.ts";
+import { type CommandName, COMMANDS } from "../../ctl/commands.ts";
 
 const pure = { permissions: "none" } as const;
 const names = Object.keys(COMMANDS) as CommandName[];

@@ -8,7 +8,7 @@ import {
   OPTIONS,
   type Shell,
   SHELLS,
-} from "../../ctl/args.ts";
+} from "../../ctl/commands.ts";
 import { OUTCOME_WORDS } from "../../ctl/audit_calls.ts";
 import { completionScript } from "../../ctl/completion.ts";
 import { DATA_CLASSES, TOOL_NAMES } from "../../proto/tools.ts";

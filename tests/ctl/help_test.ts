@@ -1,11 +1,6 @@
 import assert from "node:assert/strict";
-import {
-  type CommandName,
-  COMMANDS,
-  type CommandSpec,
-  OPTIONS,
-  readCommandLine,
-} from "../../ctl/args.ts";
+import { readCommandLine } from "../../ctl/args.ts";
+import { type CommandName, COMMANDS, type CommandSpec, OPTIONS } from "../../ctl/commands.ts";
 import { helpText } from "../../ctl/help.ts";
 
 const pure = { permissions: "none" } as const;

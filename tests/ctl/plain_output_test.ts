@@ -6,7 +6,7 @@ import {
   type CommandSpec,
   type OptionName,
   OPTIONS,
-} from "../../ctl/args.ts";
+} from "../../ctl/commands.ts";
 import { runCtl, Terminal } from "../support/ctl.ts";
 import { FakeBroker, FakeLoop, pending, playing } from "../support/daemons.ts";
 import { ALLOWED, decided, DecidedHome } from "../support/decided_log.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import * as z from "zod";
 import { Schema as BrokerSchema } from "../../broker/config.ts";
 import { readGrant } from "../../broker/grant_rules.ts";
-import { type CommandName, COMMANDS, type CommandSpec, OPTIONS } from "../../ctl/args.ts";
+import { type CommandName, COMMANDS, type CommandSpec, OPTIONS } from "../../ctl/commands.ts";
 import { readLoopConfig, Schema as LoopSchema } from "../../loop/config.ts";
 import { Constraints, Grant, GRANT_MODES } from "../../proto/grants.ts";
 import { DATA_CLASSES, TOOL_NAMES } from "../../proto/tools.ts";

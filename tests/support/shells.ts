@@ -1,6 +1,6 @@
 /** The real shells, completing command lines with a script of bxctl's. */
 import { existsSync } from "node:fs";
-import type { Shell } from "../../ctl/args.ts";
+import type { Shell } from "../../ctl/commands.ts";
 import { TempDir } from "./scripts.ts";
 
 /** How long a shell may take for all lines of a test, in milliseconds. */
