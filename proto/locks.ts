@@ -166,19 +166,24 @@ export function initLock({ configFile, places, missing }: InitPlaces): Lock {
 export const ALWAYS = ["--no-prompt", "--cached-only", "--deny-import", "--frozen"] as const;
 
 /**
- * How much new memory a thread of bxctl may fill until the runtime looks what of it is still used, in MiB: with
- * the runtime's own 16, `audit verify` of a large log holds on to ever more that is not. No permission.
+ * What the runtime may set aside for new objects of a thread, in MiB; left alone it grows to 16. `brokerd`,
+ * which keeps nothing of a call, would come to twice its memory by that, and in `bxctl` `audit verify` would
+ * hold on to ever more that is not used. No permission.
  */
-const CTL_MEMORY = "--v8-flags=--max-semi-space-size=2";
+const HEAP: Readonly<Record<Role, readonly string[]>> = {
+  brokerd: ["--v8-flags=--max-semi-space-size=1"],
+  loopd: [],
+  bxctl: ["--v8-flags=--max-semi-space-size=2"],
+};
 
-/** The flags of `lock` as `deno run` takes them. */
+/** The flags of `lock` as `deno run` and `deno compile` take them. */
 export function denoFlags(lock: Lock): string[] {
   // A flag with nothing after its = would allow everything, or be refused.
   const flag = (name: string, values: readonly string[]) =>
     values.length === 0 ? [] : [`--${name}=${values.join(",")}`];
   return [
     ...ALWAYS,
-    ...lock.role === "bxctl" ? [CTL_MEMORY] : [],
+    ...HEAP[lock.role],
     ...flag("allow-read", lock.read),
     ...flag("allow-write", lock.write),
     ...flag("allow-net", lock.net),

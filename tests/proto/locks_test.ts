@@ -36,6 +36,7 @@ const ALWAYS = ["--no-prompt", "--cached-only", "--deny-import", "--frozen"];
 const FLAGS = {
   brokerd: [
     ...ALWAYS,
+    "--v8-flags=--max-semi-space-size=1",
     "--allow-read=/e/brokerd.toml,/h/grants,/h/broker,/h/audit,/h/run/loop-broker,/h/run/owner-broker",
     "--allow-write=/h/broker,/h/audit,/h/run/loop-broker,/h/run/owner-broker",
     "--allow-net=unix:/h/run/loop-broker/broker.sock,unix:/h/run/owner-broker/admin.sock",

@@ -28,7 +28,8 @@ Deno.test("--print shows the exact command lines, for the default places", async
     brokerd,
     lineOf(
       "brokerd",
-      `--allow-read=/etc/boxmaker/brokerd.toml,${home}/grants,${home}/broker,${home}/audit,` +
+      "--v8-flags=--max-semi-space-size=1 " +
+        `--allow-read=/etc/boxmaker/brokerd.toml,${home}/grants,${home}/broker,${home}/audit,` +
         `${home}/run/loop-broker,${home}/run/owner-broker ` +
         `--allow-write=${home}/broker,${home}/audit,${home}/run/loop-broker,${home}/run/owner-broker ` +
         `--allow-net=unix:${home}/run/loop-broker/broker.sock,` +

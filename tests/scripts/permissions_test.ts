@@ -15,7 +15,8 @@ Deno.test("each role's flags are printed one a line, and nothing else", async ()
   const always = "--no-prompt\n--cached-only\n--deny-import\n--frozen\n";
   const run = `${HOME}/run`;
   const expected = {
-    brokerd: `--allow-read=${configs.brokerd},/srv/grants,${HOME}/broker,${HOME}/audit,` +
+    brokerd: "--v8-flags=--max-semi-space-size=1\n" +
+      `--allow-read=${configs.brokerd},/srv/grants,${HOME}/broker,${HOME}/audit,` +
       `${run}/loop-broker,${run}/owner-broker\n` +
       `--allow-write=${HOME}/broker,${HOME}/audit,${run}/loop-broker,${run}/owner-broker\n` +
       `--allow-net=unix:${run}/loop-broker/broker.sock,unix:${run}/owner-broker/admin.sock\n` +
