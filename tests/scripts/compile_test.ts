@@ -50,7 +50,8 @@ Deno.test("--print shows the exact command lines, for the default places", async
     bxctl,
     lineOf(
       "bxctl",
-      `--allow-read=/etc/boxmaker/bxctl.toml,${home}/audit,${home}/run/owner-broker/admin.sock,` +
+      "--v8-flags=--max-semi-space-size=2 " +
+        `--allow-read=/etc/boxmaker/bxctl.toml,${home}/audit,${home}/run/owner-broker/admin.sock,` +
         `${home}/run/owner-loop/loop.sock ` +
         `--allow-write=${home}/run/owner-broker/admin.sock,${home}/run/owner-loop/loop.sock ` +
         `--allow-net=unix:${home}/run/owner-broker/admin.sock,` +
