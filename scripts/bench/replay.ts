@@ -17,7 +17,7 @@ export async function replayOfLog(calls: number, rounds: number): Promise<Figure
   let answered = "";
   const io: Io = {
     ...{ answer: (text) => answered = text, tell: () => {}, prompt: () => {} },
-    ...{ now: () => 0, terminal: false, colours: false },
+    ...{ now: () => 0, terminal: false, colours: false, width: null, statusWidth: null },
   };
   const { replay, verify } = await interleave({
     replay: () => void replayGrants(places, null, io, true),
