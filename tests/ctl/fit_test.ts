@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { cut, hangOf, widthOf, wrapped } from "../../ctl/fit.ts";
 import { hangOfHelp, helpText } from "../../ctl/help.ts";
 import { CtlHome, runCtl, Terminal } from "../support/ctl.ts";
-import { FakeBroker, pending } from "../support/daemons.ts";
+import { FakeBroker, FakeLoop, pending, playing } from "../support/daemons.ts";
 import { ALLOWED, decided, DecidedHome } from "../support/decided_log.ts";
 import { runs } from "../support/long.ts";
 
@@ -101,6 +101,24 @@ Deno.test("on a terminal a waiting call goes on indented, where it could pass fo
   // Elsewhere lines stay whole.
   const piped = await runCtl(home.layout.home, words);
   assert.equal(piped.stdout.split("\n").length, 3);
+});
+
+Deno.test("in a chat too", async () => {
+  using home = new CtlHome();
+  using broker = new FakeBroker(home.layout.adminSocket);
+  const padded = `${"x".repeat(10)}${" ".repeat(40)}42  0 sec ago  session s1`;
+  const item = pending({ arguments: padded });
+  broker.items = [item];
+  const { approval, tool, expires } = item;
+  using _loop = new FakeLoop(
+    home.layout.loopSocket,
+    playing({ type: "approval_pending", approval, tool, expires }, { type: "done" }),
+  );
+  const lines = await onTerminal(home.layout.home, ["chat", "--say", "hello"], 60);
+  assert.ok(lines.some((line) => /^ {8}.*42 {2}0 sec ago/.test(line)), lines.join("\n"));
+  const block = lines.slice(lines.findIndex((line) => line.startsWith("41  ")) + 1);
+  const own = block.filter((line) => !line.startsWith("    "));
+  assert.deepEqual(own, ["bxctl: approval 41 waits: bxctl approve 41, or bxctl refuse 41"]);
 });
 
 Deno.test("on a terminal the list of calls has a line a call, cut at its width", async () => {
