@@ -77,7 +77,7 @@ Deno.test("a kind on the wrong socket is forbidden, whatever its body, and the o
       assert(bad.kind === "error" && bad.body.code === "forbidden", `${kind} with a wrong body`);
     }
   }
-  assert.equal(forbidden, 2 * Object.keys(BODIES_OF_KINDS).length - 6);
+  assert.equal(forbidden, 2 * Object.keys(BODIES_OF_KINDS).length - 7);
   // A kind that nobody knows is a bad frame.
   for (const path of [brokerSocket, adminSocket]) {
     const answer = await only(path, frame("approve_all", {}));
