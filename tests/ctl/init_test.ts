@@ -1,5 +1,6 @@
 /** `bxctl init` as a process under its own row: what it makes, what it leaves alone, and what it may not. */
 import assert from "node:assert/strict";
+import { ALWAYS } from "../../proto/locks.ts";
 import { readCtlConfig } from "../../ctl/config.ts";
 import { unitsFor } from "../../ctl/init_units.ts";
 import { layout } from "../../proto/layout.ts";
@@ -124,7 +125,7 @@ Deno.test("its row has the missing places for writing, none that exists, and no 
   const row = () => ctlFlagsOf(["init", "--home", home], undefined) ?? [];
   const tops = PLACES.filter((path) => !/^(grants|notes|systemd)\/./.test(path))
     .map((path) => `${home}/${path.replace(/\/$/, "")}`);
-  const always = ["--no-prompt", "--cached-only", "--deny-import", "--frozen"];
+  const always = [...ALWAYS, "--v8-flags=--max-semi-space-size=2"];
   const rest = (flags: string[]) =>
     flags.filter((flag) => !/^--allow-write/.test(flag)).map((flag) =>
       flag.split(",").sort().join(",")

@@ -27,7 +27,12 @@ class Scene implements Disposable {
     const differs = { arguments: HOSTILE, tool: `t${HOSTILE}` };
     this.home.log.add(decided(ALLOWED, null, differs)).add(decided(ALLOWED, null, differs));
     this.home.write();
-    this.broker.problems = [{ file: `a${HOSTILE}.toml`, line: 1, problem: HOSTILE }];
+    const problems = [{ file: `a${HOSTILE}.toml`, line: 1, problem: HOSTILE }];
+    this.broker.problems = problems;
+    const status = this.broker.status.body;
+    const grants = { count: 0, problem_count: 1, problems };
+    const troubles = [{ about: "audit" as const, lines: [HOSTILE] }];
+    this.broker.status = { ...this.broker.status, body: { ...status, grants, troubles } };
   }
 
   /** The command line of `name`, with all that it needs. */

@@ -7,10 +7,19 @@ import type {
   Body,
   ErrorCode,
   GrantProblem,
+  Kind,
   Message,
   PendingApproval,
   TurnEvent,
 } from "../../proto/messages.ts";
+import { messagesOf } from "./messages.ts";
+
+/** An answer of kind `kind`. */
+function firstOf<K extends Kind>(kind: K): Message<K> {
+  const [first] = messagesOf(kind);
+  if (first === undefined) throw new Error(`there is no message of kind ${kind}`);
+  return first;
+}
 
 /** How a fake answers without a socket error of its own making the test hang. */
 const SEND_TIMEOUT_MS = 10_000;
@@ -57,6 +66,7 @@ export class FakeBroker implements Disposable {
   readonly requests: Message[] = [];
   /** Runs for each approve and refuse, before it is answered. */
   answered: (request: Message) => void = () => {};
+  status: Message<"broker_status"> = firstOf("broker_status");
   readonly #server: Server;
 
   constructor(path: string) {
@@ -99,7 +109,7 @@ export class FakeBroker implements Disposable {
     } else if (request.kind === "check_grants") {
       await send({ kind: "grants_report", final: true, body: { problems: this.problems } });
     } else if (request.kind === "status") {
-      throw new Error("this stand-in has no status");
+      await send(this.status);
     } else if (request.kind === "changes") {
       await send({ kind: "change_list", final: true, body: { items: this.changes } });
     } else {
@@ -146,6 +156,7 @@ export class FakeLoop implements Disposable {
   /** Runs for each stop, before it is answered. */
   stopped: () => Promise<void> | void = () => {};
   stopAnswer: Message = { kind: "ok", final: true, body: {} };
+  status: Message<"loop_status"> = firstOf("loop_status");
   readonly #server: Server;
 
   constructor(path: string, ...scripts: Script[]) {
@@ -154,7 +165,7 @@ export class FakeLoop implements Disposable {
       socket: "loop.sock",
       sendTimeoutMs: SEND_TIMEOUT_MS,
       handle: async (request, exchange) => {
-        if (request.kind === "status") throw new Error("this stand-in has no status");
+        if (request.kind === "status") return void await exchange.send(this.status);
         if (request.kind === "stop") {
           this.stops.push(request.body.session);
           await this.stopped();
