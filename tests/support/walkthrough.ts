@@ -92,6 +92,8 @@ export class Walkthrough implements AsyncDisposable {
     env: {
       PATH: `${this.#place.path}/bin:${Deno.env.get("PATH") ?? ""}`,
       LC_ALL: "C.UTF-8",
+      // A chat that does not draw its lines prints just what it says.
+      TERM: "dumb",
     },
   } as const;
   readonly #shell: Followed;
