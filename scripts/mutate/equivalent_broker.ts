@@ -89,14 +89,6 @@ export const BROKER: Lines = {
       },
     },
     {
-      within: "match",
-      from: "if (chosen !== null) return { chosen, reason: null };",
-      to: {
-        "if (false) return { chosen, reason: null };":
-          "the reason is not looked at where a grant was chosen",
-      },
-    },
-    {
       within: "goesBefore",
       from: "const byMode = GRANT_MODES.indexOf(a.mode) - GRANT_MODES.indexOf(b.mode);",
       to: {
@@ -114,7 +106,7 @@ export const BROKER: Lines = {
       },
     },
     {
-      within: "cover",
+      within: "coverByConstraints",
       from: "const covers = host !== null && hosts.some((pattern) => hostMatches(pattern, host));",
       to: {
         "const covers = true && hosts.some((pattern) => hostMatches(pattern, host));":

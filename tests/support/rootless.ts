@@ -14,7 +14,18 @@ import { toolImage } from "./image.ts";
 const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /** What of the project the tests need. Beside it may lie the owner's own home. */
 const PARTS = [
-  ...["broker", "ctl", "fixtures", "loop", "proto", "scripts", "tests", "deno.json", "deno.lock"],
+  ...[
+    "broker",
+    "ctl",
+    "docs",
+    "fixtures",
+    "loop",
+    "proto",
+    "scripts",
+    "tests",
+    "deno.json",
+    "deno.lock",
+  ],
 ];
 /** Where Podman keeps what runs, of a user that has not logged in. */
 const RUN_FOLDERS = ["/tmp/podman-run-", "/tmp/containers-user-"];
