@@ -5,7 +5,7 @@
 import fs from "node:fs";
 import { type Anchor, HEAD_BYTES, isAuditFileName, parseHead } from "../proto/audit.ts";
 import { type ChainReport, ChainVerifier } from "../proto/chain.ts";
-import { type ChunkLine, type Line, LineSplitter } from "../proto/lines.ts";
+import { type ChunkLine, LineSplitter } from "../proto/lines.ts";
 import { asciiText } from "../proto/text.ts";
 import {
   CHUNK_BYTES,
@@ -193,27 +193,9 @@ export class LineFile implements Disposable {
     }
   }
 
-  /** What stands after the last newline, or null. Call once, at the end. */
-  end(): Line | null {
-    return this.#splitter.end();
-  }
-
   [Symbol.dispose](): void {
     fs.closeSync(this.#file);
   }
-}
-
-/**
- * Hands each line of the file at `path` to `take`, until that gives true; what stands after the last newline
- * too. A line is valid until `take` returns. Throws as the runtime does.
- */
-export function eachLine(path: string, take: (line: ChunkLine) => boolean | void): void {
-  using file = new LineFile(path);
-  for (const line of file.more()) {
-    if (take(line) === true) return;
-  }
-  const rest = file.end();
-  if (rest !== null) take({ ...rest, text: null });
 }
 
 /** What `head.json` says; null for none, and for anything but exactly what brokerd writes. */

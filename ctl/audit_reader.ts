@@ -3,23 +3,51 @@
  * the log can be believed is `audit verify`'s to say. Holds one line and one record.
  */
 import { type AuditRecord, parseRecord } from "../proto/audit.ts";
-import { attempt, LineFile, namesIn } from "./audit_files.ts";
+import type { Timestamp } from "../proto/ids.ts";
+import { type Attempt, attempt, LineFile, namesIn } from "./audit_files.ts";
 import { type LineRead, unwatched } from "./progress.ts";
+
+export interface ReaderOptions {
+  /** Leaves out the records before this time, and the files that can have no other. */
+  readonly since?: Timestamp | null;
+  /** Which lines are parsed at all, that of each recovery among them; the others are passed over. */
+  readonly wanted?: (line: Uint8Array) => boolean;
+  /** Told of each line that was read. */
+  readonly lineRead?: LineRead;
+}
 
 /** Reads a log to its end, and on from there once more was written, into files of new names too. */
 export class LogReader implements Disposable {
   readonly #directory: string;
+  readonly #since: Timestamp | null;
+  readonly #wanted: (line: Uint8Array) => boolean;
+  readonly #lineRead: LineRead;
   #name = "";
   #file: LineFile | null = null;
   /** A record right before a recovery is a part of what that recovered, and none (contracts 5.2). */
   #held: AuditRecord | null = null;
+  #unparsed = 0;
+  #problem: { readonly path: string; readonly why: string } | null = null;
 
-  readonly #lineRead: LineRead;
-
-  /** Of the log in `directory`, which may be missing. `lineRead` is told of each line. */
-  constructor(directory: string, lineRead: LineRead = unwatched) {
+  /** Of the log in `directory`, which may be missing. */
+  constructor(
+    directory: string,
+    { since = null, wanted = () => true, lineRead = unwatched }: ReaderOptions = {},
+  ) {
     this.#directory = directory;
+    this.#since = since;
+    this.#wanted = wanted;
     this.#lineRead = lineRead;
+  }
+
+  /** How many lines so far were no records. */
+  get unparsed(): number {
+    return this.#unparsed;
+  }
+
+  /** The first place that could not be read, and why; null where all could. */
+  get problem(): { readonly path: string; readonly why: string } | null {
+    return this.#problem;
   }
 
   /**
@@ -45,23 +73,37 @@ export class LogReader implements Disposable {
   }
 
   #nextName(): string | undefined {
-    const names = attempt(this.#directory, () => namesIn(this.#directory));
-    return names.ok ? names.value.find((name) => name > this.#name) : undefined;
+    // A file has no records of a later day than its name: those start a new file.
+    const first = this.#since?.slice(0, 10) ?? "";
+    return this.#read(this.#directory, () => namesIn(this.#directory))
+      ?.find((name) => name > this.#name && name.slice(0, 10) >= first);
   }
 
   #open(name: string): void {
     this.#file?.[Symbol.dispose]();
     const path = `${this.#directory}/${name}`;
-    const opened = attempt(path, () => new LineFile(path));
-    this.#file = opened.ok ? opened.value : null;
+    this.#file = this.#read(path, () => new LineFile(path));
     this.#name = name;
+  }
+
+  #read<T>(path: string, run: () => T): T | null {
+    const read: Attempt<T> = attempt(path, run);
+    if (read.ok) return read.value;
+    this.#problem ??= { path, why: read.why };
+    return null;
   }
 
   /** The records of the lines that the open file has gained. */
   *#rest(): Generator<AuditRecord> {
-    for (const { bytes } of this.#file?.more() ?? []) {
-      const record = parseRecord(bytes);
+    const lines = this.#file?.more();
+    while (lines !== undefined) {
+      const next = this.#read(`${this.#directory}/${this.#name}`, () => lines.next());
+      if (next === null || next.done === true) return;
+      const { bytes, text } = next.value;
       this.#lineRead(bytes.length + 1);
+      const wanted = this.#wanted(bytes);
+      const record = wanted ? parseRecord(bytes, text ?? undefined) : null;
+      if (wanted && record === null) this.#unparsed += 1;
       if (record?.event.type === "recovery") this.#held = null;
       yield* this.#release();
       this.#held = record;
@@ -71,6 +113,7 @@ export class LogReader implements Disposable {
   *#release(): Generator<AuditRecord> {
     const record = this.#held;
     this.#held = null;
-    if (record !== null) yield record;
+    if (record === null) return;
+    if (this.#since === null || record.time >= this.#since) yield record;
   }
 }

@@ -67,7 +67,7 @@ function summaryOf(
   const add = (call: Call) => {
     if (since === null || call.time >= since) summary.add(call);
   };
-  using reader = new LogReader(directory, lineRead);
+  using reader = new LogReader(directory, { lineRead });
   for (const record of reader.more()) book.take(record).forEach(add);
   book.open().forEach(add);
   return summary;

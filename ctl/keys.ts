@@ -62,13 +62,11 @@ const SEQUENCES: Readonly<Record<string, KeyName>> = {
   ...{ "f": "word_right", "b": "word_left" },
 };
 
-// ESC and a whole sequence, or one character; and the beginning of one that is not whole yet.
-// deno-lint-ignore no-control-regex
-const WHOLE = /^\x1b(\[[0-?]{0,32}[ -/]{0,4}[@-~]|O[@-~]|[^\x00-\x1f\x7f[O])/u;
-// deno-lint-ignore no-control-regex
-const BEGUN = /^\x1b(?:\[[0-?]{0,32}[ -/]{0,4}|O)?$/;
-// deno-lint-ignore no-control-regex
-const PLAIN = /^[^\x00-\x1f\x7f]+/;
+const ESCAPE = "\x1b";
+// What follows ESC: a whole sequence, or one character; and the beginning of one that is not whole yet.
+const WHOLE = /^(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|O[@-~]|[^\p{Cc}[O])/u;
+const BEGUN = /^(?:\[[0-?]{0,32}[ -/]{0,4}|O)?$/;
+const PLAIN = /^\P{Cc}+/u;
 
 /** Reads keys out of bytes that come in pieces, cut anywhere. */
 export class KeyReader {
@@ -104,15 +102,16 @@ export class KeyReader {
       this.#rest = rest.slice(text.length);
       return { kind: "text", text };
     }
-    const [sequence, name = ""] = WHOLE.exec(rest) ?? [];
-    if (sequence === undefined && BEGUN.test(rest)) return "unfinished";
+    const after = rest.startsWith(ESCAPE) ? rest.slice(ESCAPE.length) : null;
+    const [sequence = ""] = after === null ? [] : WHOLE.exec(after) ?? [];
+    if (after !== null && sequence === "" && BEGUN.test(after)) return "unfinished";
     // Where ESC begins nothing, what follows it stands for itself: no Ctrl-C is lost behind one.
-    this.#rest = rest.slice(sequence?.length ?? 1);
-    if (name === "[200~") {
+    this.#rest = rest.slice(1 + sequence.length);
+    if (sequence === "[200~") {
       this.#paste = "";
       return "nothing";
     }
-    const kind = sequence === undefined ? CONTROLS[rest.charAt(0)] : SEQUENCES[name];
+    const kind = sequence === "" ? CONTROLS[rest.charAt(0)] : SEQUENCES[sequence];
     return kind === undefined ? "nothing" : { kind };
   }
 

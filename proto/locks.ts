@@ -204,8 +204,7 @@ export function unlockablePath(path: string): string | null {
     return "has a . or .. in it";
   }
   if (path.includes(",")) return "has a comma in it, which Deno's permission flags cannot express";
-  // deno-lint-ignore no-control-regex
-  if (/[\x00-\x1f\x7f]/.test(path)) {
+  if (/\p{Cc}/u.test(path)) {
     return "has a newline or another control character in it, which Deno's permission flags cannot express";
   }
   return null;

@@ -5,7 +5,7 @@ import { testGrants } from "../../ctl/grants_try.ts";
 import { Failed } from "../../ctl/notices.ts";
 import { why } from "../../ctl/why.ts";
 import { mayBeDecision } from "../../ctl/audit_records.ts";
-import { parseRecord } from "../../proto/audit.ts";
+import { encodeRecord, parseRecord } from "../../proto/audit.ts";
 import { denied } from "../../proto/decisions.ts";
 import { acceptedBreak, approval, LogBuilder, recovery } from "../support/chain_log.ts";
 import { ALLOWED, ASK, decided, DecidedHome, NO_GRANT, raised } from "../support/decided_log.ts";
@@ -32,6 +32,26 @@ of other tools: 1 grant
 `,
   );
   assert.equal(home.io.err, "");
+});
+
+Deno.test("a record that a crash tore off and a recovery describes was never decided", () => {
+  using home = new DecidedHome({ a: READ });
+  home.log.add(decided(ALLOWED, BY_A));
+  const torn = encodeRecord({
+    ...{ seq: 1, time: "2026-12-01T10:00:00.000Z", prev: home.log.head },
+    event: decided(ALLOWED, BY_A),
+  });
+  home.log.raw(torn);
+  assert.equal(why(home.write().places, 1, home.io, false), 0);
+  home.said();
+  replayGrants(home.places, null, home.io, true);
+  assert.equal(JSON.parse(home.said()).decisions, 2);
+  home.log.add(recovery([torn]));
+  home.write();
+  assert.throws(() => why(home.places, 1, home.io, false), Failed);
+  home.said();
+  replayGrants(home.places, null, home.io, true);
+  assert.equal(JSON.parse(home.said()).decisions, 1);
 });
 
 Deno.test("why: that it comes out differently, and that the grant's file is another or gone", () => {

@@ -5,7 +5,15 @@ import type { TurnEvent } from "../../proto/messages.ts";
 import { frame, namesOf, RawClient, until, within } from "../support/broker.ts";
 import { Gate } from "../support/daemons.ts";
 import { calling, chunk, ending, FakeLlama, Held, saying, START } from "../support/llama.ts";
-import { logged, Loop, LoopHome, ofType, ToolBroker, toolResult } from "../support/loop.ts";
+import {
+  asksOwner,
+  logged,
+  Loop,
+  LoopHome,
+  ofType,
+  ToolBroker,
+  toolResult,
+} from "../support/loop.ts";
 
 const READ = calling("read_file", { path: "/n/a" });
 const FINISHED: TurnEvent = { type: "done" };
@@ -190,14 +198,7 @@ Deno.test("a client that goes away while a call waits takes the call back; its r
   const dropped = new Gate();
   await using llama = new FakeLlama(READ, saying("again"));
   using home = new LoopHome(llama.url);
-  using _broker = new ToolBroker(home, async (_, { send, whenGone }) => {
-    const expires = new Date(Date.now() + 900_000).toISOString();
-    const body = { status: "pending_approval", approval: 7, expires } as const;
-    await send({ kind: "tool_response", final: false, body });
-    await whenGone();
-    dropped.open();
-    return toolResult("too late");
-  });
+  using _broker = new ToolBroker(home, asksOwner(dropped));
   await using loop = await Loop.start(home);
   {
     using turn = await loop.open("s1", "one");

@@ -4,7 +4,7 @@ import type { Message } from "../../proto/messages.ts";
 import { frame, RawClient, within } from "../support/broker.ts";
 import { Gate } from "../support/daemons.ts";
 import { asking, calling, chunk, FakeLlama, Held, saying, START } from "../support/llama.ts";
-import { logged, Loop, LoopHome, ToolBroker, toolResult } from "../support/loop.ts";
+import { asksOwner, logged, Loop, LoopHome, ToolBroker, toolResult } from "../support/loop.ts";
 
 const READ = calling("read_file", { path: "/n/a" });
 const STOPPED = { type: "failed", message: "stopped by the owner" } as const;
@@ -113,14 +113,7 @@ Deno.test("a stop while a call waits for the owner takes the call back", async (
   const dropped = new Gate();
   await using llama = new FakeLlama(READ, saying("again"));
   using home = new LoopHome(llama.url);
-  using _broker = new ToolBroker(home, async (_, { send, whenGone }) => {
-    const expires = new Date(Date.now() + 900_000).toISOString();
-    const body = { status: "pending_approval", approval: 7, expires } as const;
-    await send({ kind: "tool_response", final: false, body });
-    await whenGone();
-    dropped.open();
-    return toolResult("too late");
-  });
+  using _broker = new ToolBroker(home, asksOwner(dropped));
   await using loop = await Loop.start(home);
   using turn = await loop.open("s1", "one");
   await turn.until("approval_pending");

@@ -71,6 +71,12 @@ export class AuditBench implements Disposable {
     for (const name of namesOf(from)) Deno.copyFileSync(`${from}/${name}`, this.path(name));
   }
 
+  /** What was done since the last look, the audit directory named `audit`. */
+  done(): string[] {
+    const directory = this.directory.slice(this.directory.lastIndexOf("/") + 1);
+    return this.files.done.splice(0).map((one) => one.replace(directory, "audit"));
+  }
+
   path(name: string): string {
     return `${this.directory}/${name}`;
   }

@@ -7,6 +7,7 @@ import { denoFlags } from "../../proto/locks.ts";
 import { type Exchange, serve, type Server } from "../../proto/io/server.ts";
 import { listen } from "../../proto/io/socket.ts";
 import type { Body, FinalToolResponse, ToolRequest, TurnEvent } from "../../proto/messages.ts";
+import type { Gate } from "./daemons.ts";
 import { DEADLINE_MS, frame, PROJECT, RawClient, until, within } from "./broker.ts";
 
 /** A home in a temporary directory, with a `loopd.toml` for the model server at `url`. */
@@ -303,6 +304,18 @@ export class ToolBroker implements Disposable {
   [Symbol.dispose](): void {
     this.#server.stop();
   }
+}
+
+/** Asks the owner about the call, and opens `dropped` once the client is gone. */
+export function asksOwner(dropped: Gate): ToolScript {
+  return async (_, { send, whenGone }) => {
+    const expires = new Date(Date.now() + 900_000).toISOString();
+    const body = { status: "pending_approval", approval: 7, expires } as const;
+    await send({ kind: "tool_response", final: false, body });
+    await whenGone();
+    dropped.open();
+    return toolResult("too late");
+  };
 }
 
 /** What a tool gave. */
