@@ -167,12 +167,13 @@ export const ALWAYS = ["--no-prompt", "--cached-only", "--deny-import", "--froze
 
 /**
  * What the runtime may set aside for new objects of a thread, in MiB; left alone it grows to 16. `brokerd`,
- * which keeps nothing of a call, would come to twice its memory by that, and in `bxctl` `audit verify` would
- * hold on to ever more that is not used. No permission.
+ * which keeps nothing of a call, would come to twice its memory by that; in `bxctl` `audit verify` would hold
+ * on to ever more that is not used; `loopd` would stand still for twice as long to look through it. No
+ * permission.
  */
 const HEAP: Readonly<Record<Role, readonly string[]>> = {
   brokerd: ["--v8-flags=--max-semi-space-size=1"],
-  loopd: [],
+  loopd: ["--v8-flags=--max-semi-space-size=2"],
   bxctl: ["--v8-flags=--max-semi-space-size=2"],
 };
 

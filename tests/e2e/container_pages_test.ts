@@ -222,7 +222,8 @@ async function homeOfLength(place: TempDir, bytes: number): Promise<TempHome> {
   try {
     using short = await homeIn(place.path);
     const directory = `${place.path}/${"x".repeat(bytes - short.home.length - 1)}`;
-    Deno.mkdirSync(directory);
+    // Names of another length may have led to the same one before.
+    Deno.mkdirSync(directory, { recursive: true });
     // Names of temporary directories are not all of one length.
     while (true) {
       const home = await homeIn(directory);

@@ -32,7 +32,7 @@ const LOCKS = { brokerd: BROKER, loopd: LOOP, bxctl: CTL };
 
 const ALWAYS = ["--no-prompt", "--cached-only", "--deny-import", "--frozen"];
 
-// The table of contracts 1, word for word.
+// The table of contracts 1, word for word, and what is set aside for new objects, which is no permission.
 const FLAGS = {
   brokerd: [
     ...ALWAYS,
@@ -44,6 +44,7 @@ const FLAGS = {
   ],
   loopd: [
     ...ALWAYS,
+    "--v8-flags=--max-semi-space-size=2",
     "--allow-read=/e/loopd.toml,/h/loop,/h/memory,/h/run/loop-broker/broker.sock,/h/run/owner-loop",
     "--allow-write=/h/loop,/h/run/loop-broker/broker.sock,/h/run/owner-loop",
     "--allow-net=unix:/h/run/loop-broker/broker.sock,unix:/h/run/owner-loop/loop.sock,127.0.0.1:8080",
@@ -51,7 +52,6 @@ const FLAGS = {
   ],
   bxctl: [
     ...ALWAYS,
-    // The one flag that is not of that table, and gives no permission.
     "--v8-flags=--max-semi-space-size=2",
     "--allow-read=/e/bxctl.toml,/h/audit,/h/run/owner-broker/admin.sock,/h/run/owner-loop/loop.sock",
     "--allow-write=/h/run/owner-broker/admin.sock,/h/run/owner-loop/loop.sock",

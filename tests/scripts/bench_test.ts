@@ -50,8 +50,10 @@ Deno.test("nothing costs more than twice what it should", async () => {
   const unheld = ["beside", "start-idle", ...onPath("podman") === null ? ["containers"] : []];
   for (const row of ROWS.filter(({ name }) => !unheld.includes(name))) {
     let figures = await measure(row, logs);
-    // The machine may have been busy on one side only: once more.
-    if (figures.some(isOver)) figures = await measure(row, logs);
+    // The machine may have been busy on one side only. What is really slower is so each time.
+    for (let again = 0; again < 2 && figures.some(isOver); again += 1) {
+      figures = await measure(row, logs);
+    }
     assert(figures.some(({ target }) => target !== undefined), `${row.name} has a target`);
     seen.push(...figures.map(({ name, baseline }) => `${name}: ${baseline}`));
     over.push(...figures.filter(isOver).map(line));

@@ -40,7 +40,8 @@ Deno.test("--print shows the exact command lines, for the default places", async
     loopd,
     lineOf(
       "loopd",
-      `--allow-read=/etc/boxmaker/loopd.toml,${home}/loop,${home}/memory,${home}/run/owner-loop ` +
+      "--v8-flags=--max-semi-space-size=2 " +
+        `--allow-read=/etc/boxmaker/loopd.toml,${home}/loop,${home}/memory,${home}/run/owner-loop ` +
         `--allow-write=${home}/loop,${home}/run/owner-loop ` +
         `--allow-net=unix:${home}/run/owner-loop/loop.sock,127.0.0.1:8080 ` +
         "--allow-env=BOXMAKER_HOME",

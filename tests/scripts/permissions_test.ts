@@ -21,7 +21,8 @@ Deno.test("each role's flags are printed one a line, and nothing else", async ()
       `--allow-write=${HOME}/broker,${HOME}/audit,${run}/loop-broker,${run}/owner-broker\n` +
       `--allow-net=unix:${run}/loop-broker/broker.sock,unix:${run}/owner-broker/admin.sock\n` +
       "--allow-env=BOXMAKER_HOME\n",
-    loopd: `--allow-read=${configs.loopd},${HOME}/loop,${HOME}/memory,${run}/owner-loop\n` +
+    loopd: "--v8-flags=--max-semi-space-size=2\n" +
+      `--allow-read=${configs.loopd},${HOME}/loop,${HOME}/memory,${run}/owner-loop\n` +
       `--allow-write=${HOME}/loop,${run}/owner-loop\n` +
       `--allow-net=unix:${run}/owner-loop/loop.sock,model:81\n--allow-env=BOXMAKER_HOME\n`,
     bxctl: "--v8-flags=--max-semi-space-size=2\n" +
