@@ -1,7 +1,7 @@
 /** A call's arguments into typed values, with the form of paths and URLs checked (specification 3). Pure. */
 import { hasMoreMarks, parseStrict } from "../proto/json.ts";
 import { TOOL_ARGUMENTS, type ToolArgs, type ToolName } from "../proto/tools.ts";
-import { assertNever, utf8 } from "../proto/text.ts";
+import { assertNever } from "../proto/text.ts";
 import { urlHost } from "./hosts.ts";
 import { pathProblem } from "./paths.ts";
 
@@ -13,7 +13,7 @@ const MAX_MARKS = 16;
 
 /** The arguments of a call to `tool` as the model wrote them, or null for `invalid_arguments`. */
 export function parseArguments(tool: ToolName, text: string): ToolArgs | null {
-  if (hasMoreMarks(utf8(text), MAX_MARKS)) return null;
+  if (hasMoreMarks(text, MAX_MARKS)) return null;
   const args = readShape(tool, parseStrict(text));
   return args !== null && hasValidForm(args) ? args : null;
 }

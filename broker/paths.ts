@@ -19,7 +19,8 @@ export function pathProblem(path: string): string | null {
 
 /** Whether `path` is `directory` or lies in it, by whole components. Both are valid paths. */
 export function isInside(directory: string, path: string): boolean {
-  return directory === "/" || path === directory || path.startsWith(`${directory}/`);
+  if (directory === "/" || path === directory) return true;
+  return path.startsWith(directory) && path[directory.length] === "/";
 }
 
 /** The longest of `directories` that contains `path`, or null. */

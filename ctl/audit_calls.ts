@@ -8,7 +8,7 @@ import { type DecisionRecord, DENY_REASONS, type DenyReason } from "../proto/dec
 import { display } from "../proto/escape.ts";
 import type { Timestamp } from "../proto/ids.ts";
 import { hasMoreMarks, parseStrict } from "../proto/json.ts";
-import { assertNever, utf8 } from "../proto/text.ts";
+import { assertNever } from "../proto/text.ts";
 import { type DataClass, TOOL_ARGUMENTS, ToolName } from "../proto/tools.ts";
 import { shortened } from "./block.ts";
 
@@ -169,7 +169,7 @@ function shownArguments(tool: string, args: string, seq: number): string {
 function purposeOf(name: string, args: string): string | null {
   const tool = ToolName.safeParse(name).data;
   if (tool === undefined || args.length > MAX_ARGUMENT_BYTES) return null;
-  if (hasMoreMarks(utf8(args), MAX_MARKS)) return null;
+  if (hasMoreMarks(args, MAX_MARKS)) return null;
   const value = parseStrict(args);
   switch (tool) {
     case "read_file":

@@ -6,7 +6,7 @@ import * as z from "zod";
 import { MAX_REQUEST_BYTES } from "../proto/frames.ts";
 import type { Timestamp } from "../proto/ids.ts";
 import { hasMoreMarks, parseStrict } from "../proto/json.ts";
-import { assertNever, utf8 } from "../proto/text.ts";
+import { assertNever } from "../proto/text.ts";
 import { TOOL_ARGUMENTS, TOOL_NAMES, ToolName } from "../proto/tools.ts";
 import { shorten } from "./events.ts";
 
@@ -98,7 +98,7 @@ export function readCall(name: string, given: string, now: Timestamp): ToolUse {
   if (!isCore(name)) return answered(noSuchTool(name));
   // Reading a longer one would hold up every other turn, and no tool takes it.
   if (given.length > MAX_REQUEST_BYTES) return answered(failed(TOO_LARGE));
-  if (hasMoreMarks(utf8(given), MAX_MARKS)) return answered(failed(TOO_MANY_PARTS));
+  if (hasMoreMarks(given, MAX_MARKS)) return answered(failed(TOO_MANY_PARTS));
   // Some models leave the arguments of a tool without arguments empty.
   const value = parseStrict(given.trim() === "" ? "{}" : given);
   if (!isObject(value)) {

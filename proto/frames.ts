@@ -59,12 +59,15 @@ function isOneOf<K extends Kind>(kind: Kind, accepted: readonly K[]): kind is K 
  * not among them is `forbidden`, whatever its body.
  */
 export function decodeFrame<K extends Kind>(line: Uint8Array, accepted: readonly K[]): Decoded<K> {
-  const bad = (message: string): Decoded<K> => ({
-    ok: false,
-    error: { code: "bad_frame", message, kind: null },
-  });
   const content = fromUtf8(line);
-  if (content === null) return bad("not UTF-8");
+  return content === null ? bad("not UTF-8") : readFrame(content, accepted);
+}
+
+function bad(message: string): { readonly ok: false; readonly error: FrameError } {
+  return { ok: false, error: { code: "bad_frame", message, kind: null } };
+}
+
+function readFrame<K extends Kind>(content: string, accepted: readonly K[]): Decoded<K> {
   const envelope = parseExact(Envelope, content);
   if (envelope === null) return bad("not a frame in its one form");
   if (envelope.v !== VERSION) {
@@ -99,14 +102,11 @@ export function decodeRequest<K extends Kind>(
   line: Uint8Array,
   accepted: readonly K[],
 ): Decoded<K> {
-  if (hasMoreMarks(line, MAX_REQUEST_MARKS)) {
-    const message = "more brackets and commas than any request has";
-    return { ok: false, error: { code: "bad_frame", message, kind: null } };
+  const content = fromUtf8(line);
+  if (content === null) return bad("not UTF-8");
+  if (hasMoreMarks(content, MAX_REQUEST_MARKS)) {
+    return bad("more brackets and commas than any request has");
   }
-  const decoded = decodeFrame(line, accepted);
-  if (!decoded.ok || decoded.message.final) return decoded;
-  return {
-    ok: false,
-    error: { code: "bad_frame", message: "a request is final", kind: null },
-  };
+  const decoded = readFrame(content, accepted);
+  return !decoded.ok || decoded.message.final ? decoded : bad("a request is final");
 }

@@ -3,7 +3,6 @@
  * in and rounds integers; whatever crosses a boundary goes through one of the two readings here. Pure.
  */
 import type * as z from "zod";
-import { utf8 } from "./text.ts";
 
 /**
  * Reads `text` as `schema`, accepting it only in the one form that `JSON.stringify` gives for the
@@ -47,7 +46,7 @@ function hasDuplicateKeyOrLoneSurrogate(text: string): boolean {
   /** The keys of each object; a list has none. */
   const open: (Set<string> | null)[] = [];
   let last: string | null = null;
-  for (const [token] of text.matchAll(TOKEN)) {
+  for (const token of text.match(TOKEN) ?? []) {
     if (token === "{" || token === "[") {
       open.push(token === "{" ? new Set() : null);
     } else if (token === "}" || token === "]") {
@@ -65,19 +64,17 @@ function hasDuplicateKeyOrLoneSurrogate(text: string): boolean {
 
 /**
  * Whether `json` has more than `max` brackets and commas outside of its strings. Reading those costs a hundred
- * times what other bytes do. What it says of bytes that are not JSON means nothing.
+ * times what other characters do. What it says of what is not JSON means nothing.
  */
-export function hasMoreMarks(json: Uint8Array, max: number): boolean {
+export function hasMoreMarks(json: string, max: number): boolean {
   let marks = 0;
   let inString = false;
   for (let at = 0; at < json.length; at += 1) {
-    const byte = json[at];
-    if (byte === QUOTE) inString = !inString;
-    else if (inString && byte === BACKSLASH) at += 1;
-    else if (!inString && (byte === COMMA || byte === BRACE || byte === BRACKET)) marks += 1;
+    const character = json[at];
+    if (character === '"') inString = !inString;
+    else if (inString && character === "\\") at += 1;
+    else if (!inString && (character === "," || character === "{" || character === "[")) marks += 1;
     if (marks > max) return true;
   }
   return false;
 }
-
-const [QUOTE, BACKSLASH, COMMA, BRACE, BRACKET] = utf8('"\\,{[');

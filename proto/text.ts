@@ -3,7 +3,7 @@
  * Pure: no clock, no files, no randomness.
  */
 import * as z from "zod";
-import { isAscii } from "node:buffer";
+import { Buffer, isAscii } from "node:buffer";
 
 /** Well-formed Unicode: a string with a lone surrogate has no UTF-8 form and is refused. */
 export const text = z.string().refine((value) => value.isWellFormed(), "not well-formed Unicode");
@@ -20,7 +20,8 @@ export function utf8(value: string): Uint8Array<ArrayBuffer> {
 
 /** The number of bytes of `value` in UTF-8. */
 export function utf8Length(value: string): number {
-  return encoder.encode(value).length;
+  // Nothing is encoded, which takes twenty times as long for a path.
+  return Buffer.byteLength(value);
 }
 
 // ignoreBOM: a byte-order mark stays in the text, where the JSON and TOML readers refuse it.

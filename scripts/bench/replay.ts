@@ -9,23 +9,41 @@ import { interleave } from "./measure.ts";
 /** What a replay may take of the time that a verification of the same records takes. */
 const AT_MOST = 2;
 
-/** How long a replay of a log of `calls` calls takes, each of them decided again, beside its verification. */
+/**
+ * How long a replay takes beside a verification of the same log: of a usual one of `calls` calls, which have run
+ * and so have two records each, and of as many that were denied, of which each record is decided again.
+ */
 export async function replayOfLog(calls: number, rounds: number): Promise<Figure[]> {
+  const usual = await beside(calls, rounds, (audit) => writeLog(audit, [2 * calls]));
+  const nothingElse = await beside(calls, rounds, (audit) => writeLog(audit, [calls], denied));
+  const baseline = "audit verify of them";
+  return [
+    figure(`grants replay, ${calls} calls`, "ms", usual.replay, baseline, usual.verify.median, {
+      atMost: AT_MOST,
+    }),
+    figure(
+      `grants replay, ${calls} denied calls, a record each`,
+      "ms",
+      nothingElse.replay,
+      baseline,
+      nothingElse.verify.median,
+    ),
+  ];
+}
+
+async function beside(calls: number, rounds: number, write: (audit: string) => void) {
   using home = new BenchHome();
   const places = { audit: `${home.path}/audit`, grants: `${home.path}/grants` };
-  writeLog(places.audit, [calls], denied);
+  write(places.audit);
   let answered = "";
   const io: Io = {
     ...{ answer: (text) => answered = text, tell: () => {}, prompt: () => {} },
     ...{ now: () => 0, terminal: false, colours: false, width: null, statusWidth: null },
   };
-  const { replay, verify } = await interleave({
+  const times = await interleave({
     replay: () => void replayGrants(places, null, io, true),
     verify: () => void verifyLog(places.audit, null),
   }, rounds);
   if (JSON.parse(answered).decisions !== calls) throw new Error("not every call was replayed");
-  const name = `grants replay, ${calls} calls`;
-  return [
-    figure(name, "ms", replay, "audit verify of them", verify.median, { atMost: AT_MOST }),
-  ];
+  return times;
 }

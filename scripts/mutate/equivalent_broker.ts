@@ -42,7 +42,7 @@ export const BROKER: Lines = {
     },
     {
       within: "parseArguments",
-      from: "if (hasMoreMarks(utf8(text), MAX_MARKS)) return null;",
+      from: "if (hasMoreMarks(text, MAX_MARKS)) return null;",
       to: {
         "if (false) return null;": "the shape refuses them too, and only takes longer",
       },

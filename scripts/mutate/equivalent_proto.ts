@@ -177,9 +177,9 @@ export const PROTO: Lines = {
     },
     {
       within: "hasMoreMarks",
-      from: "else if (inString && byte === BACKSLASH) at += 1;",
+      from: String.raw`else if (inString && character === "\\\\") at += 1;`,
       to: {
-        "else if (true && byte === BACKSLASH) at += 1;":
+        [String.raw`else if (true && character === "\\\\") at += 1;`]:
           "JSON has no backslash outside of a string",
       },
     },
