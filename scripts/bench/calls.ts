@@ -5,6 +5,8 @@ import { interleave } from "./measure.ts";
 
 /** A record of a usual call has about this many bytes. */
 const RECORD_BYTES = 400;
+/** What `floor.ts` does, in words. */
+const FLOOR = "these parts in one program under the same locks";
 /** How many clients call at once. */
 const CLIENTS = 32;
 /** Calls of each of them in a round. */
@@ -66,10 +68,13 @@ export async function deniedCall(rounds: number): Promise<Figure[]> {
   using home = new BenchHome();
   await using broker = home.startBroker();
   await using echo = home.startBare("echo");
-  await Promise.all([broker.ready(READY_MS), echo.ready(READY_MS)]);
+  using floorHome = new BenchHome();
+  await using floor = floorHome.startFloor();
+  await Promise.all([broker, echo, floor].map((daemon) => daemon.ready(READY_MS)));
   using bare = new Bare(home);
   const times = await interleave({
     call: () => deniedOnce(home),
+    floor: () => deniedOnce(floorHome),
     roundTrip: () => bare.roundTrip(),
     append: () => bare.append(),
     readGrants: () => bare.readGrants(),
@@ -79,7 +84,10 @@ export async function deniedCall(rounds: number): Promise<Figure[]> {
     "append and sync": times.append.median,
     "reading the grants": times.readGrants.median,
   });
-  return [figure("denied call", "ms", times.call, words, least, { atMost: 1.5 })];
+  return [
+    figure("denied call", "ms", times.call, words, least, { atMost: 1.5 }),
+    figure("denied call", "ms", times.call, FLOOR, times.floor.median),
+  ];
 }
 
 /** An allowed call, which the runtime that runs nothing refuses: two records and the session's state. */
@@ -119,20 +127,30 @@ export async function manyCalls(home: BenchHome, total: number): Promise<void> {
   await Promise.all(Array.from({ length: CLIENTS }, client));
 }
 
-/** Denied calls of many clients at once, against syncs one after another. */
+/**
+ * Denied calls of many clients at once, against syncs one after another, and the least that any broker does for
+ * them beside: with each sync in its turn, and with the syncs in a queue.
+ */
 export async function clients(rounds: number): Promise<Figure[]> {
   using home = new BenchHome();
+  using floorHome = new BenchHome();
+  using queuedHome = new BenchHome();
   await using broker = home.startBroker();
-  await broker.ready(READY_MS);
+  await using floor = floorHome.startFloor();
+  await using queued = queuedHome.startFloor(true);
+  await Promise.all([broker, floor, queued].map((daemon) => daemon.ready(READY_MS)));
   using bare = new Bare(home);
   const total = CLIENTS * CALLS;
   const rate = (from: number) => total * 1000 / (performance.now() - from);
+  const callsOf = async (home: BenchHome) => {
+    const from = performance.now();
+    await manyCalls(home, total);
+    return rate(from);
+  };
   const rates = await interleave({
-    async calls() {
-      const from = performance.now();
-      await manyCalls(home, total);
-      return rate(from);
-    },
+    calls: () => callsOf(home),
+    floor: () => callsOf(floorHome),
+    queued: () => callsOf(queuedHome),
     bare() {
       const from = performance.now();
       for (let n = 0; n < total; n += 1) bare.append();
@@ -140,6 +158,16 @@ export async function clients(rounds: number): Promise<Figure[]> {
     },
   }, rounds);
   const name = `denied calls, ${CLIENTS} clients at once`;
-  const baseline = "appends and syncs one after another";
-  return [figure(name, "calls/s", rates.calls, baseline, rates.bare.median, { atLeast: 0.8 })];
+  const appends = ["appends and syncs one after another", rates.bare.median] as const;
+  return [
+    figure(name, "calls/s", rates.calls, ...appends, { atLeast: 0.8 }),
+    figure(name, "calls/s", rates.calls, FLOOR, rates.floor.median),
+    figure(`${FLOOR}, ${CLIENTS} clients`, "calls/s", rates.floor, ...appends),
+    figure(
+      `the same with a queue of syncs, ${CLIENTS} clients`,
+      "calls/s",
+      rates.queued,
+      ...appends,
+    ),
+  ];
 }

@@ -52,6 +52,16 @@ export class BenchHome implements Disposable {
     return new Daemon({ name: "brokerd", args, env: { BOXMAKER_HOME: this.path } });
   }
 
+  /** Starts `floor.ts` in place of brokerd, under its locks. */
+  startFloor(queued = false): Daemon {
+    for (const part of ["audit", "run/loop-broker"]) {
+      Deno.mkdirSync(`${this.path}/${part}`, { recursive: true });
+    }
+    const main = `${PROJECT}/scripts/bench/floor.ts`;
+    const args = [...flagsFor("brokerd", {}, this.path), main, this.path];
+    return new Daemon({ name: "floor", args: queued ? [...args, "queued"] : args });
+  }
+
   startBare(name: "echo" | "idle"): Daemon {
     return this.startScript(name, `${this.path}/${name}.sock`);
   }
