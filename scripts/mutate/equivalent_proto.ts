@@ -177,9 +177,9 @@ export const PROTO: Lines = {
     },
     {
       within: "hasMoreMarks",
-      from: String.raw`else if (inString && character === "\\\\") at += 1;`,
+      from: String.raw`else if (inString && character === "\\") at += 1;`,
       to: {
-        [String.raw`else if (true && character === "\\\\") at += 1;`]:
+        [String.raw`else if (true && character === "\\") at += 1;`]:
           "JSON has no backslash outside of a string",
       },
     },
