@@ -103,14 +103,16 @@ export function scanLink(line: string, before: string | null = null): Link | nul
   switch (line[type + '"type":"'.length]) {
     case "d": {
       const found = DECISION.exec(line);
-      const outcome = OUTCOMES.get(found?.[5] ?? "");
-      if (found === null || outcome === undefined) return null;
+      if (found === null) return null;
+      const outcome = OUTCOMES.get(found[5] ?? "");
+      if (outcome === undefined) return null;
       return link(found, before, { type: "decision", outcome });
     }
     case "a": {
       const found = APPROVAL.exec(line);
-      const outcome = OUTCOMES.get(found?.[6] ?? "");
-      if (found === null || outcome === undefined) return null;
+      if (found === null) return null;
+      const outcome = OUTCOMES.get(found[6] ?? "");
+      if (outcome === undefined) return null;
       return link(found, before, { type: "approval", decision: Number(found[5]), outcome });
     }
     case "r": {

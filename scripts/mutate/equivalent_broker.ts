@@ -80,6 +80,88 @@ export const BROKER: Lines = {
       },
     },
   ],
+  "broker/explain.ts": [
+    {
+      within: "",
+      from: 'const VERDICTS = ["decides", "loses", "ruled_out"] as const;',
+      to: {
+        'const VERDICTS = ["", "loses", "ruled_out"] as const;':
+          "what is in no list ranks before what is",
+        'const VERDICTS = ["loses", "ruled_out"] as const;':
+          "what is in no list ranks before what is",
+      },
+    },
+    {
+      within: "rank",
+      from: "const rank = ({ verdict }: Candidate) => VERDICTS.indexOf(verdict);",
+      to: {
+        "const rank = ({ verdict }: Candidate) => VERDICTS.lastIndexOf(verdict);":
+          "no verdict is there twice",
+      },
+    },
+    {
+      within: "candidateOf",
+      from:
+        'if (against.length > 0 || typeof coverage === "string") return of("ruled_out", against);',
+      to: {
+        'if (against.length > 0 || false) return of("ruled_out", against);':
+          "a gap is among what is against; asked for the types",
+        'if (against.length > 0 || typeof coverage === "") return of("ruled_out", against);':
+          "a gap is among what is against; asked for the types",
+      },
+    },
+    {
+      within: "standsAside",
+      from: 'const asked = grant.remembered?.grant ?? "";',
+      to: {
+        'const asked = grant.remembered.grant ?? "";':
+          "only what is remembered stands aside; asked for the types",
+        "const asked = grant.remembered?.grant;":
+          "only what is remembered stands aside; asked for the types",
+        'const asked = grant.remembered?.grant ?? "mutant";':
+          "only what is remembered stands aside; asked for the types",
+      },
+    },
+    {
+      within: "coverOf",
+      from: 'return `its path ${quote(matchedPath ?? "")} contains ${quote(args.path)}`;',
+      to: {
+        "return `its path ${quote(matchedPath)} contains ${quote(args.path)}`;":
+          "what covers a path has one that contains it; asked for the types",
+        'return `its path ${quote(matchedPath ?? "mutant")} contains ${quote(args.path)}`;':
+          "what covers a path has one that contains it; asked for the types",
+      },
+    },
+    {
+      within: "coverOf",
+      from: ': `its path ${quote(matchedPath ?? "")} contains ${quote(args.cwd)}`;',
+      to: {
+        ": `its path ${quote(matchedPath)} contains ${quote(args.cwd)}`;":
+          "what covers a path has one that contains it; asked for the types",
+        ': `its path ${quote(matchedPath ?? "mutant")} contains ${quote(args.cwd)}`;':
+          "what covers a path has one that contains it; asked for the types",
+      },
+    },
+    {
+      within: "gapOf",
+      from: 'const called = quote(place ?? "");',
+      to: {
+        'const called = quote(place ?? "mutant");': "where it is shown there is a path or a cwd",
+      },
+    },
+    {
+      within: "gapOf",
+      from: 'words: `it remembers ${quote(grant.remembered?.path ?? "")} alone, not ${called}`,',
+      to: {
+        'words: `it remembers ${quote(grant.remembered.path ?? "")} alone, not ${called}`,':
+          "this gap is of what remembers a path; asked for the types",
+        "words: `it remembers ${quote(grant.remembered?.path)} alone, not ${called}`,":
+          "this gap is of what remembers a path; asked for the types",
+        'words: `it remembers ${quote(grant.remembered?.path ?? "mutant")} alone, not ${called}`,':
+          "this gap is of what remembers a path; asked for the types",
+      },
+    },
+  ],
   "broker/policy.ts": [
     {
       within: "match",

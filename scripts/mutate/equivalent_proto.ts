@@ -41,6 +41,133 @@ export const PROTO: Lines = {
       },
     },
   ],
+  "proto/audit_scan.ts": [
+    {
+      within: "",
+      from: "const MAX_CHARACTERS = 16 * 1024;",
+      to: {
+        "const MAX_CHARACTERS = 17 * 1024;": "the full reading gives the same, and takes longer",
+        "const MAX_CHARACTERS = 15 * 1024;": "the full reading gives the same, and takes longer",
+        "const MAX_CHARACTERS = 16 * 1025;": "the full reading gives the same, and takes longer",
+        "const MAX_CHARACTERS = 16 * 1023;": "the full reading gives the same, and takes longer",
+      },
+    },
+    {
+      within: "",
+      from: 'const OUTCOME = String.raw`(\\{"outcome":"[a-z]+"(?:,"reason":"[a-z_]+")?\\})`;',
+      to: {
+        'const OUTCOME = String.raw`(\\{"outcome":"[a-z]*"(?:,"reason":"[a-z_]+")?\\})`;':
+          "each outcome is looked up whole",
+        'const OUTCOME = String.raw`(\\{"outcome":"[a-z]+"(?:,"reason":"[a-z_]*")?\\})`;':
+          "each outcome is looked up whole",
+      },
+    },
+    {
+      within: "",
+      from: 'let day = "";',
+      to: {
+        'let day = "mutant";': "no line has that for its day",
+      },
+    },
+    {
+      within: "",
+      from: "let isDay = false;",
+      to: {
+        "let isDay = true;": "it stands for the day that no line has",
+      },
+    },
+    {
+      within: "isRealDay",
+      from: "if (date === day) return isDay;",
+      to: {
+        "if (false) return isDay;": "what is looked at again comes out the same",
+      },
+    },
+    {
+      within: "isRealDay",
+      from: "day = date;",
+      to: {
+        ";": "what is looked at again comes out the same",
+      },
+    },
+    {
+      within: "",
+      from: "const DIGITS = /^[0-9a-f]{64}$/;",
+      to: {
+        "const DIGITS = /[0-9a-f]{64}$/;": "it is given 64 characters",
+        "const DIGITS = /^[0-9a-f]{64}/;": "it is given 64 characters",
+      },
+    },
+    {
+      within: "scanLink",
+      from: "if (line.length > MAX_CHARACTERS || !line.isWellFormed()) return null;",
+      to: {
+        "if (false || !line.isWellFormed()) return null;": "the full reading gives the same",
+        "if (line.length >= MAX_CHARACTERS || !line.isWellFormed()) return null;":
+          "the full reading gives the same",
+      },
+    },
+    {
+      within: "scanLink",
+      from: 'const type = line.indexOf(\'"type":"\');',
+      to: {
+        'const type = line.lastIndexOf(\'"type":"\');':
+          "what stands later begins no record, and the form is held against the whole line",
+      },
+    },
+    {
+      within: "scanLink",
+      from: 'const outcome = OUTCOMES.get(found[5] ?? "");',
+      to: {
+        "const outcome = OUTCOMES.get(found[5]);":
+          "no outcome is found by that; asked for the types",
+        'const outcome = OUTCOMES.get(found[5] ?? "mutant");':
+          "no outcome is found by that; asked for the types",
+      },
+    },
+    {
+      within: "scanLink",
+      from: 'const outcome = OUTCOMES.get(found[6] ?? "");',
+      to: {
+        "const outcome = OUTCOMES.get(found[6]);":
+          "no outcome is found by that; asked for the types",
+        'const outcome = OUTCOMES.get(found[6] ?? "mutant");':
+          "no outcome is found by that; asked for the types",
+      },
+    },
+    {
+      within: "link",
+      from: 'const time = found[2] ?? "";',
+      to: {
+        "const time = found[2];": "the form has it; asked for the types",
+        'const time = found[2] ?? "mutant";': "the form has it; asked for the types",
+      },
+    },
+    {
+      within: "link",
+      from: 'const day = found[3] ?? "";',
+      to: {
+        "const day = found[3];": "the form has it; asked for the types",
+        'const day = found[3] ?? "mutant";': "the form has it; asked for the types",
+      },
+    },
+    {
+      within: "link",
+      from: 'const prev = found[4] ?? "";',
+      to: {
+        "const prev = found[4];": "the form has it; asked for the types",
+        'const prev = found[4] ?? "mutant";': "the form has it; asked for the types",
+      },
+    },
+    {
+      within: "link",
+      from: "if (!isRealDay(day) || prev !== before && !DIGITS.test(prev)) return null;",
+      to: {
+        "if (!isRealDay(day) || true && !DIGITS.test(prev)) return null;":
+          "the hash that is expected has 64 digits",
+      },
+    },
+  ],
   "proto/chain.ts": [
     {
       within: "",

@@ -79,6 +79,13 @@ for (const [what, { change, told }] of Object.entries(CASES)) {
   });
 }
 
+Deno.test("what was untrusted at the ask has not changed", async () => {
+  using path = asking();
+  await readsMore(path, { result_class: "public", untrusted: true });
+  path.ask(reading("s1", "c1"));
+  assert.deepEqual(path.pipeline.changes(), []);
+});
+
 Deno.test("each call is held against its own ask, and ended calls are left out", async () => {
   using path = asking();
   const first = path.ask(reading("s1", "c1"));

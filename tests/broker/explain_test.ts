@@ -88,6 +88,24 @@ const CASES: Readonly<Record<string, readonly [actual: () => string[], expected:
     },
     [nothing, 'a:6 ruled_out: its paths "/a", "/b", "/c" and 2 more do not contain "/n"'],
   ],
+  "as many paths as are named, and one more": [
+    () => {
+      const paths = ["/a", "/b", "/c"];
+      const constraints = { paths: [...paths, "/d"] };
+      return said({ a: { constraints: { paths } }, b: { constraints } }, "read_file", {
+        path: "/n",
+      });
+    },
+    [
+      nothing,
+      'a:6 ruled_out: its paths "/a", "/b", "/c" do not contain "/n"',
+      'b:6 ruled_out: its paths "/a", "/b", "/c" and 1 more do not contain "/n"',
+    ],
+  ],
+  "a grant that denies": [
+    () => said({ a: { ...READ, mode: "deny" } }, "read_file", { path: "/n/a" }),
+    ["grant a denies it", 'a:2 decides: mode deny, its path "/n" contains "/n/a"'],
+  ],
   "a directory that cannot be written over": [
     () => said({ a: { ...READ, tool: "write_file" } }, "write_file", { path: "/n", content: "" }),
     [nothing, 'a:6 ruled_out: "/n" is one of its paths itself, which no write may replace'],
@@ -125,6 +143,10 @@ const CASES: Readonly<Record<string, readonly [actual: () => string[], expected:
       'b:6 ruled_out: its hosts "*.example.com", "a.example" do not cover example.com',
     ],
   ],
+  "another host": [
+    () => said({ a: FETCH }, "http_fetch", { url: "https://other.example/x" }),
+    [nothing, 'a:6 ruled_out: its host "example.com" does not cover other.example'],
+  ],
   "grants of other tools are no candidates": [
     () => said({ a: FETCH }, "read_file", { path: "/n" }),
     [nothing],
@@ -157,8 +179,9 @@ Deno.test("explained: the problems of invalid grants, and how many grants are of
   const problems = [{ file: "a.toml", line: 3, problem: "unknown key x" }];
   const invalid = explain({ ...call, state, grants: { ok: false, problems } }, () => null);
   assert.deepEqual(invalid.outcome, { outcome: "denied", reason: "grants_invalid" });
-  assert.deepEqual([invalid.problems, invalid.candidates], [problems, []]);
+  assert.deepEqual([invalid.problems, invalid.candidates, invalid.other_tools], [problems, [], 0]);
   const grants = grantSet({ a: READ, b: FETCH, c: SHELL });
   const valid = explain({ ...call, state, grants }, () => null);
   assert.deepEqual([valid.problems, valid.other_tools], [[], 2]);
+  assert.deepEqual(valid.candidates.map(({ file }) => file), ["a.toml"]);
 });

@@ -180,38 +180,45 @@ pure("of two that remember the same, the one whose id is lower decides", () => {
 });
 
 pure("an explanation says what each grant comes to", () => {
-  const lineOf = (_: LoadedGrant, key: readonly string[]) => key.length;
+  // In place of a number the key itself: which line is named.
+  const named: string[] = [];
+  const lineOf = (_: LoadedGrant, key: readonly string[]) => named.push(key.join("."));
   const clauses = (grants: readonly LoadedGrant[], path?: string) =>
     explain(situation(grants, path), lineOf).candidates
-      .map(({ grant, verdict, clauses }) => `${grant} ${verdict}: ${clauses[0]?.words}`);
+      .map(({ grant, verdict, clauses: [first] }) =>
+        `${grant} ${named[(first?.line ?? 0) - 1]} ${verdict}: ${first?.words}`
+      );
   const remembered = remembering(ASK, "/n/x");
   assert.equal(
     explain(situation([ASK, remembered]), lineOf).why,
     "grant r remembers the owner's answer to a",
   );
   assert.deepEqual(clauses([ASK, remembered]), [
-    'r decides: mode auto, its path "/n" contains "/n/x"',
-    "a loses: mode ask, which r answers for the owner",
+    'r mode decides: mode auto, its path "/n" contains "/n/x"',
+    "a mode loses: mode ask, which r answers for the owner",
   ]);
   assert.deepEqual(clauses([ASK, remembered], "/n/y"), [
-    'a decides: mode ask, its path "/n" contains "/n/y"',
-    'r ruled_out: it remembers "/n/x" alone, not "/n/y"',
+    'a mode decides: mode ask, its path "/n" contains "/n/y"',
+    'r remembered.path ruled_out: it remembers "/n/x" alone, not "/n/y"',
   ]);
   const edited = grantOf({ mode: "ask", constraints: { paths: ["/n", "/m"] } }, "a");
   assert.deepEqual(
     clauses([edited, remembered])[1],
-    "r loses: the file of a has been changed since",
+    "r remembered.sha256 loses: the file of a has been changed since",
   );
   const auto = grantOf({ constraints: { paths: ["/n"] } }, "a");
-  assert.deepEqual(clauses([auto, remembered])[1], "r loses: a does not ask any more");
-  const other = "r loses: it answers for a alone, which does not decide here";
+  assert.deepEqual(
+    clauses([auto, remembered])[1],
+    "r remembered.sha256 loses: a does not ask any more",
+  );
+  const other = "r remembered.grant loses: it answers for a alone, which does not decide here";
   assert.deepEqual(clauses([remembered]), [other]);
   const deny = grantOf({ mode: "deny", constraints: { paths: ["/n"] } }, "d");
   assert.ok(clauses([ASK, deny, remembered]).includes(other));
   const second = remembering(ASK, "/n/x", {}, "s");
   assert.ok(
     clauses([ASK, remembered, second]).includes(
-      "s loses: grant r, whose id is lower, answers in its place",
+      "s remembered.grant loses: grant r, whose id is lower, answers in its place",
     ),
   );
 });

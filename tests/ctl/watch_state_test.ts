@@ -71,6 +71,7 @@ Deno.test(
   "a key answers once its call was on the screen for a second, and not before",
   pure,
   () => {
+    assert.deepEqual([LOOK_MS, STALE_MS], [1000, 5000], "in milliseconds");
     for (const key of ["approve", "refuse"] as const) {
       const early = looking();
       early.now = LOOK_MS - 1;
@@ -79,6 +80,8 @@ Deno.test(
       const bench = looking();
       bench.now = LOOK_MS;
       assert.equal(bench.key(key), `${key} 41`);
+      const saying = { approve: "approving 41", refuse: "refusing 41" };
+      assert.equal(bench.state.status, saying[key]);
     }
   },
 );
@@ -124,6 +127,24 @@ Deno.test("the selection stays with its call when others come and go", pure, () 
   assert.equal(bench.state.selected, 42);
   bench.now = 1000;
   assert.equal(bench.key("approve"), "approve 42", "it was there all the time");
+});
+
+Deno.test("where the last one of the list goes, the one before it is selected", pure, () => {
+  const bench = looking();
+  bench.key("down");
+  bench.key("down");
+  bench.list([A, B]);
+  assert.deepEqual([bench.state.selected, bench.state.status], [42, "43 waits no more"]);
+  bench.key("up");
+  assert.deepEqual([bench.state.selected, bench.state.status], [41, ""]);
+  bench.list([]);
+  assert.equal(bench.state.selected, null);
+  for (const key of ["down", "up"] as const) {
+    assert.equal(bench.key(key), null);
+    assert.equal(bench.state.selected, null);
+  }
+  bench.list([C]);
+  assert.equal(bench.state.selected, 43);
 });
 
 Deno.test("a call that slides into the cursor's place has a second of its own", pure, () => {
@@ -175,18 +196,23 @@ Deno.test("what changes about a call has to be looked at for a second", pure, ()
 
 Deno.test("an answer is not sent where its call is gone or another by then", pure, () => {
   const cases = {
-    same: { items: [A, B], changes: [], sent: true },
-    gone: { items: [B], changes: [], sent: false },
-    changed: { items: [A, B], changes: [{ approval: 41, ...SAME, grant: "gone" }], sent: false },
+    same: { items: [A, B], changes: [], lost: null },
+    gone: { items: [B], changes: [], lost: "41 waits no more" },
+    changed: {
+      items: [A, B],
+      changes: [{ approval: 41, ...SAME, grant: "gone" }],
+      lost: "41 has changed: not answered",
+    },
   } as const;
-  for (const [name, { items, changes, sent }] of Object.entries(cases)) {
+  for (const [name, { items, changes, lost }] of Object.entries(cases)) {
     const bench = looking([A, B]);
     bench.now = LOOK_MS;
     assert.equal(bench.key("approve"), "approve 41");
     assert.equal(bench.key("refuse"), "approve 41", "one thing at a time");
     bench.key("down");
     bench.list(items, changes);
-    assert.equal(bench.state.answer !== null, sent, name);
+    assert.equal(bench.state.answer === null, lost !== null, name);
+    assert.equal(bench.state.status, lost ?? "", name);
   }
   const bench = looking();
   bench.now = LOOK_MS;
@@ -223,12 +249,19 @@ Deno.test(
   () => {
     const long = pending({ arguments: "x".repeat(78 * 50) });
     const bench = looking([long]);
-    assert.deepEqual([bench.shown?.from, bench.shown?.to, bench.shown?.total], [0, 19, 52]);
+    const lines = () => [bench.shown?.from, bench.shown?.to, bench.shown?.total];
+    assert.deepEqual(lines(), [0, 19, 52]);
+    bench.key("page_up");
+    assert.deepEqual(lines(), [0, 19, 52], "there is nothing before its beginning");
     bench.now = 3000;
     assert.equal(bench.key("approve"), null);
     assert.equal(bench.state.status, "lines not shown yet: 33; press space");
     bench.key("page_down");
+    assert.deepEqual(lines(), [19, 38, 52]);
+    bench.list([long]);
+    assert.deepEqual(lines(), [19, 38, 52], "a new list leaves the page where it is");
     bench.key("page_up");
+    assert.deepEqual(lines(), [0, 19, 52]);
     bench.key("page_down");
     bench.now = 4500;
     assert.equal(bench.key("approve"), null);
