@@ -91,7 +91,10 @@ class Watch {
       if (count === null || this.#over) return;
       for (const key of keys.push(chunk.subarray(0, count))) {
         if (key === "redraw") this.#screen.forget();
-        this.#take({ kind: "key", key });
+        // A finger's letter comes alone. Several bytes at once may be a paste that the terminal does not
+        // mark, or a report of a kind that `KeyReader` does not know.
+        const crowded = count > 1 && (key === "approve" || key === "refuse");
+        this.#take({ kind: "key", key: crowded ? "together" : key });
       }
     }
   }

@@ -88,6 +88,23 @@ Deno.test("a terminal that goes away, and a stop, end the watch", async () => {
   }
 });
 
+Deno.test("a key that comes with others answers nothing: it was pasted, or the terminal's own", async () => {
+  using bench = new Bench();
+  bench.broker.items = [pending()];
+  const watching = bench.watch();
+  await until("the second is over", () => bench.io.out.includes("a: approve"));
+  bench.keys.type("ab");
+  // More than brokerd is given to be asked once more and answered.
+  await new Promise((resolve) => setTimeout(resolve, 700));
+  assert.deepEqual(bench.broker.answers, []);
+  assert.ok(bench.io.out.includes("several keys at once"));
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  bench.keys.type("a");
+  await until("the answer", () => bench.broker.answers.length > 0);
+  bench.keys.type("q");
+  await watching;
+});
+
 Deno.test("an error that nobody thought of gives the terminal back, and is told by the caller", async () => {
   using bench = new Bench();
   const error = new Error("unthought of");
