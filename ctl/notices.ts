@@ -288,7 +288,7 @@ export const notices = {
       }?`,
     runbook("not-remembered"),
   ],
-  withdrawn: (approval: number) => [`approval ${approval} ended without your answer`],
+  withdrawn: (approval: number) => [`approval ${approval} ended without an answer here`],
   identicalWait: (
     others: readonly number[],
   ) => [`identical calls still wait: ${others.join(", ")}`],

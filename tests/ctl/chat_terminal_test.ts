@@ -150,7 +150,7 @@ Deno.test("a question whose approval ends otherwise is withdrawn, and its answer
   bench.broker.items = [];
   bench.ended.open();
   await terminal.shows(
-    `${QUESTION}y\r\nbxctl: approval 41 ended without your answer\r\n[denied] shell that was it\r\n> `,
+    `${QUESTION}y\r\nbxctl: approval 41 ended without an answer here\r\n[denied] shell that was it\r\n> `,
   );
   assert.deepEqual(kinds(bench), []);
   await terminal.type("again\n");
