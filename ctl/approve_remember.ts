@@ -51,7 +51,13 @@ export async function approveAndRemember(
     throw notRemembered(approval, [changed]);
   }
   const { id, asked, expires, text } = proposal;
-  writeGrant(directory, id, text, asked);
+  try {
+    writeGrant(directory, id, text, asked);
+  } catch (error) {
+    if (!(error instanceof Failed)) throw error;
+    const [what = "", ...helps] = error.lines;
+    throw new Failed(error.code, [what, ...notices.leftPending(approval), ...helps], error);
+  }
   const takeBack = () => removeGrant(directory, id, utf8(text));
   let outcome: Awaited<ReturnType<Admin["approve"]>>;
   try {
