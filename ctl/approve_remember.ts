@@ -11,6 +11,7 @@ import { usableGrants } from "./grants_files.ts";
 import { answerJson, type Io, type Status } from "./io.ts";
 import { Failed, noSuchApproval, notices, notRemembered } from "./notices.ts";
 import { type Grants, objection, type Proposal, propose } from "./remembered.ts";
+import { changedLine, changeOf, type Group, groupAround, notesOf } from "./waiting.ts";
 
 /** What is to be remembered, and where. */
 export interface ToRemember {
@@ -32,10 +33,11 @@ export async function approveAndRemember(
   io: Io,
 ): Promise<Status> {
   const { json } = asking;
-  const item = (await admin.approvals()).find((item) => item.approval === approval);
-  if (item === undefined) throw noSuchApproval(approval);
+  const found = groupAround(approval, await admin.approvals(), await admin.changes());
+  if (found === null) throw noSuchApproval(approval);
+  const { item } = found;
   const proposal = proposed(item, directory, io.now(), remember);
-  if (!json) io.answer(shown(item, proposal, directory, io.now()));
+  if (!json) io.answer(shown(found, proposal, directory, io));
   await confirm(`approve ${approval} and write it? [y/N] `, asking, io, [
     ...notices.leftPending(approval),
   ]);
@@ -43,8 +45,19 @@ export async function approveAndRemember(
   // The grants may be others by now.
   const refusal = objection(item, proposal, usable(approval, directory), io.now());
   if (refusal !== null) throw notRemembered(approval, refusal.refused);
+  // And the session another: what is remembered is what the owner was told.
+  const changed = changedLine(item, changeOf(approval, await admin.changes()));
+  if (changed !== null && changed !== changedLine(item, found.change)) {
+    throw notRemembered(approval, [changed]);
+  }
   const { id, asked, expires, text } = proposal;
-  writeGrant(directory, id, text, asked);
+  try {
+    writeGrant(directory, id, text, asked);
+  } catch (error) {
+    if (!(error instanceof Failed)) throw error;
+    const [what = "", ...helps] = error.lines;
+    throw new Failed(error.code, [what, ...notices.leftPending(approval), ...helps], error);
+  }
   const takeBack = () => removeGrant(directory, id, utf8(text));
   let outcome: Awaited<ReturnType<Admin["approve"]>>;
   try {
@@ -92,7 +105,8 @@ function usable(approval: number, directory: string): Grants {
   return found;
 }
 
-function shown(item: PendingApproval, proposal: Proposal, directory: string, now: number): string {
+function shown(found: Group, proposal: Proposal, directory: string, io: Io): string {
+  const { item } = found;
   const lines = proposal.text.trimEnd().split("\n").map((line) => `    ${display(line)}`.trimEnd());
   const any = item.tool === "shell"
     ? ["any command with that cwd will run without asking, not this one alone"]
@@ -102,7 +116,7 @@ function shown(item: PendingApproval, proposal: Proposal, directory: string, now
     ? ["any page of that host will be fetched without asking, not this one alone"]
     : [];
   return [
-    approvalBlock(item, now, true).trimEnd(),
+    approvalBlock(item, io.now(), true, io.width, notesOf(found)).trimEnd(),
     `a new grant, ${display(`${directory}/${proposal.id}.toml`)}:`,
     ...lines,
     ...any,

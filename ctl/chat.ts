@@ -99,7 +99,9 @@ class Conversation {
       await this.turn(text);
     } catch (error) {
       if (!(error instanceof Failed)) throw error;
-      if (error.code === "unreachable" || error.code === "no_permission") throw error;
+      // Who sits before it can start loopd, or wait for it, and send the message again.
+      const away = error.code === "unreachable" && !this.#lines.isTerminal;
+      if (away || error.code === "no_permission") throw error;
       reportFailure(this.#io, error, this.#options.json);
     }
   }

@@ -15,21 +15,22 @@ export function writeGrant(directory: string, id: string, text: string, like: st
   const file = `${directory}/${id}.toml`;
   // No grant to brokerd, by its ending. Whoever else writes this grant stops at it.
   const temporary = `${directory}/.${id}.toml.new`;
-  let ours = false;
+  /** The file that is ours to take away again. */
+  let ours: string | null = null;
   try {
     const mode = (Deno.statSync(`${directory}/${like}.toml`).mode ?? 0o600) & 0o666;
     using out = Deno.openSync(temporary, { write: true, createNew: true, mode: 0o600 });
-    ours = true;
+    ours = temporary;
     const bytes = utf8(text);
     for (let at = 0; at < bytes.length;) at += out.writeSync(bytes.subarray(at));
     Deno.chmodSync(temporary, mode);
     out.syncSync();
     if (stands(file)) throw new Deno.errors.AlreadyExists(file);
     Deno.renameSync(temporary, file);
-    ours = false;
+    ours = file;
     syncDirectory(directory);
   } catch (error) {
-    if (ours) removeQuietly(temporary);
+    if (ours !== null) removeQuietly(ours);
     throw grantNotWritten(file, error);
   }
 }

@@ -2,8 +2,10 @@
 import { fileURLToPath } from "node:url";
 import { display } from "../proto/escape.ts";
 import { readRegularFile } from "../proto/io/regular_file.ts";
+import { MAX_SOCKET_PATH_BYTES } from "../proto/io/socket.ts";
+import { layout } from "../proto/layout.ts";
 import { initLock, type Lock } from "../proto/locks.ts";
-import { assertNever, shellWord, utf8 } from "../proto/text.ts";
+import { assertNever, shellWord, utf8, utf8Length } from "../proto/text.ts";
 import type { CtlConfig } from "./config.ts";
 import {
   FIRST_GRANTS,
@@ -102,11 +104,27 @@ function wordsOf(state: PlaceState, dryRun: boolean): string {
  * stays. Of a directory that is there nothing in it is made: a grant that was taken away does not come
  * back. Throws `Failed` at the first place that cannot be made; those before it stay.
  */
-export function makeHome({ directories, files }: HomePlan, dryRun = false): PlaceMade[] {
+export function makeHome({ home, directories, files }: HomePlan, dryRun = false): PlaceMade[] {
+  const problem = homeProblem(home);
+  if (problem !== null) throw homeNotMade(home, new Error(problem));
   return [
     ...directories.flatMap((directory) => makeDirectory(directory, dryRun)),
     ...files.map((file) => makeFile(file, infoOf(file.path) === null, dryRun)),
   ];
+}
+
+/** Why no daemon could serve a home at `home`; null where nothing speaks against it. */
+function homeProblem(home: string): string | null {
+  // Its directories would be those of the whole machine.
+  if (home === "/") return "it is the root of all files";
+  const { adminSocket, brokerSocket, loopSocket } = layout(home);
+  for (const socket of [adminSocket, brokerSocket, loopSocket]) {
+    const length = utf8Length(socket);
+    if (length <= MAX_SOCKET_PATH_BYTES) continue;
+    const name = socket.slice(home.length + 1);
+    return `the path of its socket ${name} has ${length} bytes, and a socket's at most ${MAX_SOCKET_PATH_BYTES}`;
+  }
+  return null;
 }
 
 function makeDirectory(

@@ -63,9 +63,10 @@ const SEQUENCES: Readonly<Record<string, KeyName>> = {
 };
 
 const ESCAPE = "\x1b";
-// What follows ESC: a whole sequence, or one character; and the beginning of one that is not whole yet.
-const WHOLE = /^(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|O[@-~]|[^\p{Cc}[O])/u;
-const BEGUN = /^(?:\[[0-?]{0,32}[ -/]{0,4}|O)?$/;
+// What follows ESC: a whole sequence, or one character; and the beginning of one that is not whole yet. After
+// `[M`, which a mouse's oldest report begins with, come three characters more.
+const WHOLE = /^(?:\[M\P{Cc}{3}|\[(?!M)[0-?]{0,32}[ -/]{0,4}[@-~]|O[@-~]|[^\p{Cc}[O])/u;
+const BEGUN = /^(?:\[(?:M\P{Cc}{0,2}|[0-?]{0,32}[ -/]{0,4})|O)?$/u;
 const PLAIN = /^\P{Cc}+/u;
 
 /** Reads keys out of bytes that come in pieces, cut anywhere. */

@@ -46,7 +46,7 @@ import { watchApprovals } from "./watch.ts";
 import { why } from "./why.ts";
 
 /** Signals that end a chat or a list, with their numbers: the exit status of a chat is 128 more. */
-const SIGNALS = [["SIGHUP", 1], ["SIGINT", 2], ["SIGTERM", 15]] as const;
+const SIGNALS = [["SIGHUP", 1], ["SIGINT", 2], ["SIGQUIT", 3], ["SIGTERM", 15]] as const;
 
 function environment(name: "BOXMAKER_HOME" | "NO_COLOR" | "TERM"): string | undefined {
   try {

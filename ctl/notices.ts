@@ -269,7 +269,10 @@ export const notices = {
   stopping: () => ["stopping the turn; Ctrl-C again ends the chat"],
   stopped: () => ["the turn was stopped"],
   hungUp: () => ["hung up on loopd, which ends the turn"],
-  turnFailed: (message: string) => [`the turn failed: ${display(message)}`],
+  turnFailed: (message: string) => [
+    `the turn failed: ${display(message)}`,
+    "see bxctl status for what helps",
+  ],
   notUtf8: () => ["that line is not UTF-8 and was not sent"],
   leftPending: (approval: number) => [
     `approval ${approval} waits: bxctl approve ${approval}, or bxctl refuse ${approval}`,
@@ -288,7 +291,7 @@ export const notices = {
       }?`,
     runbook("not-remembered"),
   ],
-  withdrawn: (approval: number) => [`approval ${approval} ended without your answer`],
+  withdrawn: (approval: number) => [`approval ${approval} ended without an answer here`],
   identicalWait: (
     others: readonly number[],
   ) => [`identical calls still wait: ${others.join(", ")}`],

@@ -9,12 +9,21 @@ import { refuse } from "./refuse.ts";
 import { FullScreen } from "./terminal.ts";
 import { terminalSize } from "./tty.ts";
 import { Composer } from "./watch_screen.ts";
-import { type Answer, next, START, type WatchEvent, type WatchState } from "./watch_state.ts";
+import {
+  type Answer,
+  next,
+  STALE_MS,
+  START,
+  type WatchEvent,
+  type WatchState,
+} from "./watch_state.ts";
 
 /** Between two questions to brokerd, in milliseconds. */
 const POLL_MS = 500;
 /** A question that took long is asked less often: brokerd answers calls too. */
 const REST = 4;
+/** But before the list is too old for an answer: a brokerd that was slow once may be well again. */
+const LONGEST_REST_MS = STALE_MS - 2 * POLL_MS;
 const CHUNK_BYTES = 1024;
 
 /** Shows what waits, until `q` or until `stop` is aborted. `dumb`: the terminal cannot be drawn on. */
@@ -91,7 +100,10 @@ class Watch {
       if (count === null || this.#over) return;
       for (const key of keys.push(chunk.subarray(0, count))) {
         if (key === "redraw") this.#screen.forget();
-        this.#take({ kind: "key", key });
+        // A finger's letter comes alone. Several bytes at once may be a paste that the terminal does not
+        // mark, or a report of a kind that `KeyReader` does not know.
+        const crowded = count > 1 && (key === "approve" || key === "refuse");
+        this.#take({ kind: "key", key: crowded ? "together" : key });
       }
     }
   }
@@ -106,7 +118,7 @@ class Watch {
       const { answer } = this.#state;
       // What is answered is what a list of this moment still has as it was seen.
       if (answer !== null && this.#state.away === null) await this.#send(answer);
-      else await this.#wait(Math.max(POLL_MS, REST * took));
+      else await this.#wait(Math.min(LONGEST_REST_MS, Math.max(POLL_MS, REST * took)));
     }
   }
 

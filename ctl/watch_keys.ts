@@ -10,6 +10,8 @@ export type Key =
   | "page_down"
   | "approve"
   | "refuse"
+  /** Of those two, one that did not come alone; `KeyReader` does not give it. */
+  | "together"
   | "redraw"
   | "quit";
 
@@ -34,6 +36,9 @@ const SEQUENCES: Readonly<Record<string, Key>> = {
   "5~": "page_up",
   "6~": "page_down",
 };
+/** A report of the mouse in its oldest form: three bytes more, which are letters or anything else. */
+const MOUSE = "M";
+const MOUSE_BYTES = 3;
 const PASTE_BEGINS = "200~";
 const PASTE_ENDS = "201~";
 /** More of a sequence is not kept, in bytes; none of ours is longer. */
@@ -47,6 +52,8 @@ type State =
   | "sequence"
   /** After `ESC O`: one byte more. */
   | "one_more"
+  /** After `ESC [ M`: the bytes of the mouse. */
+  | "mouse"
   /** After `ESC ]` and the like: a text up to BEL or ESC and one byte. */
   | "text";
 
@@ -54,6 +61,8 @@ type State =
 export class KeyReader {
   #state: State = "plain";
   #sequence = "";
+  /** Bytes of the mouse that are still to come. */
+  #mouse = 0;
   #pasting = false;
 
   /** The keys that `bytes` complete, in order. */
@@ -85,6 +94,10 @@ export class KeyReader {
       case "one_more":
         this.#state = "plain";
         return this.#pasting ? null : keyIn(SEQUENCES, character);
+      case "mouse":
+        this.#mouse -= 1;
+        if (this.#mouse === 0) this.#state = "plain";
+        return null;
       case "text":
         if (byte === BELL) this.#state = "plain";
         return null;
@@ -97,6 +110,10 @@ export class KeyReader {
   }
 
   #ended(sequence: string): Key | null {
+    if (sequence === MOUSE) {
+      this.#state = "mouse";
+      this.#mouse = MOUSE_BYTES;
+    }
     if (sequence === PASTE_BEGINS) this.#pasting = true;
     if (sequence === PASTE_ENDS) this.#pasting = false;
     return this.#pasting ? null : keyIn(SEQUENCES, sequence);

@@ -209,6 +209,8 @@ function pressed(state: WatchState, key: Key, now: number): WatchState {
     case "approve":
     case "refuse":
       return answering(state, key, now);
+    case "together":
+      return notAnswered(state, whyNot(state, "refuse", now) ?? "several keys at once", now);
     default:
       return assertNever(key);
   }
@@ -229,14 +231,18 @@ function answering(state: WatchState, kind: AnswerKind, now: number): WatchState
     const status = `${kind === "approve" ? "approving" : "refusing"} ${approval}`;
     return { ...state, answer: { kind, approval, content: contentOf(group) }, status };
   }
-  // The second begins anew, so that a key that is held down never answers anything.
+  return notAnswered(state, problem ?? "", now);
+}
+
+/** The second begins anew, so that a key that is held down never answers anything. */
+function notAnswered(state: WatchState, status: string, now: number): WatchState {
   const { sight } = state;
   const again = sight && {
     ...sight,
     since: now,
     wholeSince: sight.wholeSince === null ? null : now,
   };
-  return { ...state, sight: again, status: problem ?? "" };
+  return { ...state, sight: again, status };
 }
 
 function drawn(state: WatchState, shown: Shown | null, now: number): WatchState {

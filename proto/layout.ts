@@ -20,8 +20,12 @@ export interface Layout {
   readonly loopSocket: string;
 }
 
-/** The layout of `home`, an absolute path. */
-export function layout(home: string): Layout {
+/**
+ * The layout of the home `typed`, an absolute path. A shell completes a directory with a slash at its end; with it, a
+ * path below would have an empty component, which no grant may have.
+ */
+export function layout(typed: string): Layout {
+  const home = typed.replace(/\/+/g, "/").replace(/(?<=.)\/$/, "");
   const under = (path: string) => `${home === "/" ? "" : home}/${path}`;
   return {
     home,

@@ -23,9 +23,10 @@ export interface Home {
   readonly logs: string;
 }
 
-/** The places of a home at `path`, an absolute path. */
-export function homeAt(path: string): Home {
-  const places = layout(path);
+/** The places of the home `typed`, an absolute path. */
+export function homeAt(typed: string): Home {
+  const places = layout(typed);
+  const { home: path } = places;
   const { notes, drafts } = examplesIn(places);
   return {
     ...{ path, notes, drafts, layout: places },

@@ -150,7 +150,7 @@ Deno.test("a question whose approval ends otherwise is withdrawn, and its answer
   bench.broker.items = [];
   bench.ended.open();
   await terminal.shows(
-    `${QUESTION}y\r\nbxctl: approval 41 ended without your answer\r\n[denied] shell that was it\r\n> `,
+    `${QUESTION}y\r\nbxctl: approval 41 ended without an answer here\r\n[denied] shell that was it\r\n> `,
   );
   assert.deepEqual(kinds(bench), []);
   await terminal.type("again\n");
@@ -294,6 +294,23 @@ Deno.test("leaving by a second Ctrl-C before the question leaves the terminal as
   await terminal.shows("\x1b[?2004lended 130\r\n");
   await terminal.ends();
   assert.equal(terminal.screen.split("ended 130\r\n")[1], before);
+});
+
+Deno.test("a loopd that is not there ends no chat on a terminal: the message is sent again once it is", async () => {
+  using home = new CtlHome();
+  await using terminal = new Terminal(home.layout.home, ["chat"]);
+  await terminal.shows("> ");
+  await terminal.type("hello\r");
+  await terminal.shows("docs/runbook.md#loopd-unavailable\r\n");
+  await terminal.shows("> ", 2);
+  const turn = playing({ type: "text", text: "here I am" }, done);
+  using loop = new FakeLoop(home.layout.loopSocket, turn);
+  await terminal.type("\x1b[A\r");
+  await terminal.shows("here I am");
+  await terminal.shows("> ");
+  await terminal.type("\x04");
+  assert.equal(await terminal.ends(), 0);
+  assert.deepEqual(loop.requests, [{ session: null, text: "hello" }]);
 });
 
 Deno.test("what has changed since the ask is said with the question, and again where it changes under it", async () => {

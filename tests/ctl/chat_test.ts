@@ -22,6 +22,7 @@ class Bench implements Disposable {
   }
 }
 
+const WHAT_HELPS = "bxctl: see bxctl status for what helps\n";
 const EVIL = "\x1b[2J\x9b1m\u202e\r";
 const SHOWN = "\\u001b[2J\\u009b1m\\u202e\\u000d";
 const SESSION = "bxctl: session chat-1; to go on with it: bxctl chat --session chat-1\n";
@@ -134,7 +135,7 @@ Deno.test("a turn that fails is told, and ends --say with 1", async () => {
   assert.deepEqual([code, stdout, stderr], [
     1,
     "half a\n",
-    `${SESSION}bxctl: the turn failed: the model ${SHOWN}\n`,
+    `${SESSION}bxctl: the turn failed: the model ${SHOWN}\n${WHAT_HELPS}`,
   ]);
   const json = await runCtl(bench.home, ["chat", "--say", "x", "--json"]);
   assert.deepEqual([json.code, json.stderr], [1, ""]);
@@ -171,7 +172,7 @@ Deno.test("every line is a turn of one session, and a failed turn does not end t
   ]);
   assert.match(
     stderr,
-    /^bxctl: session chat-1;.*\nbxctl: the turn failed: no model\nbxctl: that line is not UTF-8 and was not sent\nbxctl: loopd ended/,
+    /^bxctl: session chat-1;.*\nbxctl: the turn failed: no model\nbxctl: see bxctl status for what helps\nbxctl: that line is not UTF-8 and was not sent\nbxctl: loopd ended/,
   );
 });
 

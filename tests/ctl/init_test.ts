@@ -211,6 +211,36 @@ Deno.test("what cannot be made is named, with what helps, and what was made befo
   assert.deepEqual([mended["loop/"], mended["memory/"]], ["there", "made"]);
 });
 
+Deno.test("a home whose path ends in a slash, as a shell completes it, has grants that are valid", async () => {
+  using place = new TempDir();
+  const home = `${place.path}/home`;
+  const { code, stdout } = await init(`${place.path}//home/`);
+  assert.equal(code, 0);
+  assert.ok(stdout.startsWith(`home: ${home}\n`), stdout);
+  const call = ["--tool", "read_file", "--arguments", `{"path":"${home}/notes/a.md"}`];
+  const asked = await runScript("launch.ts", ["ctl", "grants", "test", ...call, "--home", home]);
+  assert.match(asked.stdout, /^ask: grant notes-read /m);
+});
+
+Deno.test("a home that no daemon could serve is not made", async () => {
+  using place = new TempDir();
+  const long = `${place.path}/${"x".repeat(80)}`;
+  for (const args of [[], ["--dry-run"]]) {
+    const { code, stdout, stderr } = await init(long, ...args);
+    assert.deepEqual([code, stdout], [1, ""]);
+    assert.equal(
+      stderr,
+      `bxctl: cannot make ${long}: the path of its socket run/owner-broker/admin.sock has ${
+        long.length + 28
+      } bytes, and a socket's at most 107\nbxctl: see docs/runbook.md#home-not-made\n`,
+    );
+  }
+  assert.deepEqual([...Deno.readDirSync(place.path)], []);
+  const root = await init("/", "--dry-run");
+  assert.equal(root.code, 1);
+  assert.match(root.stderr, /^bxctl: cannot make \/: it is the root of all files\n/);
+});
+
 Deno.test("a path that a unit would need quotes for has no units, and that is said", async () => {
   using place = new TempDir();
   const home = `${place.path}/my "home" %h $HOME`;

@@ -64,6 +64,9 @@ Deno.test(
   pure,
   () => {
     assert.deepEqual(names("a\x00\x1a\x1c\tb"), ["text ab"]);
+    // The oldest report of a mouse has three characters more.
+    assert.deepEqual(names("a\x1b[Ma!!b\x1b[M yy\r"), ["text ab", "enter"]);
+    assert.deepEqual(names("\x1b[My\x03"), ["text [My", "interrupt"]);
     assert.deepEqual(names("a\x1b[15~\x1b[?1;2c\x1bOP\x1b[<0;1;1M\x1bxb"), ["text ab"]);
     // Nothing hides a Ctrl-C, an Enter or the next sequence.
     assert.deepEqual(names("\x1b\x03\x1b[\x03\x1b[1;\r"), [

@@ -40,5 +40,5 @@ Deno.test("a call that ends meanwhile is passed over, and the others are refused
   const admin = new Admin(home.layout.adminSocket);
   assert.equal(await refuseSession(admin, io, false, "chat-1", null), 0);
   assert.equal(io.out, "refused 41\nrefused 43\n");
-  assert.equal(io.err, "bxctl: approval 42 ended without your answer\n");
+  assert.equal(io.err, "bxctl: approval 42 ended without an answer here\n");
 });

@@ -35,6 +35,16 @@ Deno.test("a sequence may come in pieces, and its letters are no keys", pure, ()
   }
 });
 
+Deno.test(
+  "a report of the mouse in its oldest form is three bytes more, and none is a key",
+  pure,
+  () => {
+    // The wheel is the button `a`; a click in column 65 is an `a` too, and one in column 81 a `q`.
+    assert.deepEqual(keysOf("\x1b[Ma!!", "\x1b[M aq", "\x1b[M", "a", "r", "q", "r"), ["refuse"]);
+    assert.deepEqual(keysOf("\x1b[M\x03", "\x1b[Ma\x1b[A", "a"), ["quit", "up", "approve"]);
+  },
+);
+
 Deno.test("what is pasted answers nothing; Ctrl-C ends all the same", pure, () => {
   const paste = (text: string) => `\x1b[200~${text}\x1b[201~`;
   assert.deepEqual(keysOf(paste("aarrqq j\x1b[A\x1bOA\na")), []);

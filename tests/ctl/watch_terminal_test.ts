@@ -349,6 +349,7 @@ Deno.test("every way out gives the terminal back as it was", async () => {
     "Ctrl-C": (scene) => scene.terminal.type("\x03"),
     SIGTERM: (scene) => killWatch(scene, "SIGTERM"),
     SIGHUP: (scene) => killWatch(scene, "SIGHUP"),
+    SIGQUIT: (scene) => killWatch(scene, "SIGQUIT"),
     SIGINT: (scene) => killWatch(scene, "SIGINT"),
   };
   await forEach(quits, async (quit) => {

@@ -4,6 +4,7 @@ import { Admin } from "../../ctl/admin.ts";
 import { OutputGone } from "../../ctl/io.ts";
 import type { Source } from "../../ctl/keyboard.ts";
 import { watchApprovals } from "../../ctl/watch.ts";
+import { STALE_MS } from "../../ctl/watch_state.ts";
 import { until } from "../support/broker.ts";
 import { CtlHome, Recorder } from "../support/ctl.ts";
 import { FakeBroker, pending } from "../support/daemons.ts";
@@ -86,6 +87,39 @@ Deno.test("a terminal that goes away, and a stop, end the watch", async () => {
     assert.equal(bench.io.err, "", name);
     assert.deepEqual(bench.broker.answers, [], name);
   }
+});
+
+Deno.test("a key that comes with others answers nothing: it was pasted, or the terminal's own", async () => {
+  using bench = new Bench();
+  bench.broker.items = [pending()];
+  const watching = bench.watch();
+  await until("the second is over", () => bench.io.out.includes("a: approve"));
+  bench.keys.type("ab");
+  // More than brokerd is given to be asked once more and answered.
+  await new Promise((resolve) => setTimeout(resolve, 700));
+  assert.deepEqual(bench.broker.answers, []);
+  assert.ok(bench.io.out.includes("several keys at once"));
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  bench.keys.type("a");
+  await until("the answer", () => bench.broker.answers.length > 0);
+  bench.keys.type("q");
+  await watching;
+});
+
+Deno.test("after an answer that took long brokerd is asked again before its list is too old", async () => {
+  using bench = new Bench();
+  const asked: number[] = [];
+  bench.admin.waiting = async () => {
+    asked.push(performance.now());
+    if (asked.length === 1) await new Promise((resolve) => setTimeout(resolve, 1500));
+    return [];
+  };
+  const watching = bench.watch();
+  await until("the next question", () => asked.length > 1);
+  const [first = 0, second = 0] = asked;
+  assert.ok(second - first - 1500 < STALE_MS, `after ${second - first} ms`);
+  bench.keys.type("q");
+  await watching;
 });
 
 Deno.test("an error that nobody thought of gives the terminal back, and is told by the caller", async () => {

@@ -257,6 +257,31 @@ Deno.test("on a terminal only y writes the grant; anything else leaves the call 
   await asking.asks("read_file", { path: "/n/a" });
 });
 
+Deno.test("what has changed since the ask is said with the question, and under it nothing is written", async () => {
+  await using asking = await AskingBroker.start({ notes: READ });
+  const { approval } = await asking.waits("read_file", { path: "/n/a" });
+  const twin = await asking.asks("read_file", { path: "/n/a" });
+  asking.put("notes", { ...READ, max_taint: "private", untrusted: true });
+  const edited = "changed since: grant notes.toml was edited";
+  await using terminal = new Terminal(asking.path, ["approve", `${approval}`, "--remember", "1h"]);
+  await terminal.shows("and write it? [y/N] ");
+  assert.ok(terminal.screen.includes(`    2 identical calls: ${approval}, ${twin}; an answer`));
+  assert.ok(terminal.screen.includes(`    ${edited}\r\n`), terminal.screen);
+  const states = `${asking.home.layout.broker}/sessions`;
+  Deno.mkdirSync(states, { recursive: true });
+  Deno.writeTextFileSync(`${states}/s1.json`, '{"taint":"private","untrusted":true}\n');
+  await terminal.type("y\n");
+  await terminal.shows("see docs/runbook.md#not-remembered");
+  assert.ok(
+    terminal.screen.includes(
+      "changed since: the session has seen untrusted content; grant notes.toml was edited",
+    ),
+    terminal.screen,
+  );
+  assert.equal(await terminal.ends(), 1);
+  assert.deepEqual(asking.names(), ["notes.toml"]);
+});
+
 Deno.test("without a terminal nothing is done unless --yes says so beforehand", async () => {
   await using asking = await AskingBroker.start({ notes: READ });
   const approval = await asking.asks("read_file", { path: "/n/a" });
@@ -324,7 +349,9 @@ Deno.test("a call that has ended meanwhile, or a second owner: nothing is writte
   assert.equal(ran.code, 1);
   assert.match(
     ran.stderr,
-    /or what is left of writing it, is there already\n.*#grant-not-written\n$/,
+    new RegExp(
+      `or what is left of writing it, is there already\n.*approval ${next} waits: .*\n.*#grant-not-written\n$`,
+    ),
   );
   assert.equal(Deno.readTextFileSync(left), "half");
   Deno.removeSync(left);

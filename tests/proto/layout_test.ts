@@ -27,6 +27,13 @@ Deno.test("a home at the root has no double slash", { permissions: "none" }, () 
   assert.ok(Object.values(places).every((place) => !place.includes("//")));
 });
 
+Deno.test("a home is named plainly, however it was typed", { permissions: "none" }, () => {
+  for (const typed of ["/h/of/", "//h//of", "/h/of///", "/h/of"]) {
+    assert.deepEqual(layout(typed), layout("/h/of"), typed);
+  }
+  assert.deepEqual(layout("//"), layout("/"));
+});
+
 Deno.test(
   "the directory of a path is what stands before its last slash",
   { permissions: "none" },

@@ -40,6 +40,13 @@ Deno.test("a new home has what both daemons read, three grants and a note; only 
   assert.equal((Deno.statSync(path).mode ?? 0) & 0o777, 0o700);
 });
 
+Deno.test("a home is named plainly, however it was typed", () => {
+  using place = new TempDir();
+  const home = prepareHome(`${place.path}//home/`);
+  assert.deepEqual(home, homeAt(`${place.path}/home`));
+  checkSameHome(home);
+});
+
 Deno.test("what is there stays, and a grant that was taken away does not come back", () => {
   using place = new TempDir();
   const home = prepareHome(place.path, ["notes-read"]);
