@@ -121,7 +121,9 @@ function diskOf(path: string): Machine["disk"] {
     // A file system that makes its inodes as it needs them says 0.
     return { ok: true, free: bavail * bsize, files: files === 0 ? null : ffree };
   } catch (error) {
-    const allowed = !(error instanceof Deno.errors.NotCapable);
-    return { ok: false, problem: allowed ? messageOf(error) : "bxctl may not ask for it" };
+    if (error instanceof Deno.errors.NotCapable) return { ok: false, state: "not_allowed", path };
+    // Only what is not there at all: the system says the same of a link that leads nowhere.
+    if (foundAt(path).state === "missing") return { ok: false, state: "missing", path };
+    return { ok: false, state: "unknown", problem: messageOf(error) };
   }
 }

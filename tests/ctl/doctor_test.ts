@@ -261,6 +261,16 @@ Deno.test("without its own row the doctor says what it may not look at, and fail
   assert.ok(entriesIn(stdout.split("\n")).includes("doctor-sees-little"));
 });
 
+Deno.test("where no home is, the doctor says so of the disk, and sends nobody for other permissions", async () => {
+  using home = new CtlHome();
+  const path = `${home.layout.home}/none`;
+  const { stdout } = await runCtl(path, ["doctor"]);
+  const lines = stdout.split("\n");
+  const disk = lines.find((line) => line.includes("  disk  "));
+  assert.match(disk ?? "", /^unknown +disk +\/.*\/none is not there: bxctl init makes it$/);
+  assert.ok(!entriesIn(lines).includes("doctor-sees-little"), stdout);
+});
+
 Deno.test("with more than its row, or without what is taken out of it, the doctor does not run", async () => {
   using home = new CtlHome();
   const flags = flagsFor(home.layout.home, ["doctor"]);
