@@ -8,7 +8,7 @@ import { approvalBlock } from "./block.ts";
 import { type Asking, confirm } from "./confirm.ts";
 import { removeGrant, writeGrant } from "./grant_writing.ts";
 import { usableGrants } from "./grants_files.ts";
-import { answerJson, type Io, type Status } from "./io.ts";
+import { answerJson, answerLines, type Io, type Status } from "./io.ts";
 import { Failed, noSuchApproval, notices, notRemembered } from "./notices.ts";
 import { type Grants, objection, type Proposal, propose } from "./remembered.ts";
 
@@ -35,7 +35,7 @@ export async function approveAndRemember(
   const item = (await admin.approvals()).find((item) => item.approval === approval);
   if (item === undefined) throw noSuchApproval(approval);
   const proposal = proposed(item, directory, io.now(), remember);
-  if (!json) io.answer(shown(item, proposal, directory, io.now()));
+  if (!json) answerLines(io, shown(item, proposal, directory, io.now()));
   await confirm(`approve ${approval} and write it? [y/N] `, asking, io, [
     ...notices.leftPending(approval),
   ]);
@@ -92,7 +92,12 @@ function usable(approval: number, directory: string): Grants {
   return found;
 }
 
-function shown(item: PendingApproval, proposal: Proposal, directory: string, now: number): string {
+function shown(
+  item: PendingApproval,
+  proposal: Proposal,
+  directory: string,
+  now: number,
+): string[] {
   const lines = proposal.text.trimEnd().split("\n").map((line) => `    ${display(line)}`.trimEnd());
   const any = item.tool === "shell"
     ? ["any command with that cwd will run without asking, not this one alone"]
@@ -102,9 +107,9 @@ function shown(item: PendingApproval, proposal: Proposal, directory: string, now
     ? ["any page of that host will be fetched without asking, not this one alone"]
     : [];
   return [
-    approvalBlock(item, now, true).trimEnd(),
+    ...approvalBlock(item, now, true).trimEnd().split("\n"),
     `a new grant, ${display(`${directory}/${proposal.id}.toml`)}:`,
     ...lines,
     ...any,
-  ].map((line) => `${line}\n`).join("");
+  ];
 }
