@@ -7,6 +7,7 @@ import { type Call, CallBook } from "./audit_calls.ts";
 import { type GrantsFound, reportPage } from "./audit_page.ts";
 import { LogReader } from "./audit_reader.ts";
 import { AuditSummary } from "./audit_summary.ts";
+import { counted } from "./explained.ts";
 import { usableGrants } from "./grants_files.ts";
 import { answerJson, type Io, type Status } from "./io.ts";
 import { verifyWatched, watched } from "./log_progress.ts";
@@ -53,7 +54,10 @@ export function writeReport(
   if (failure !== null) io.tell(...notices.shownBroken(failure));
   const { calls, sessions: { size: sessions } } = summary;
   if (json) answerJson(io, { file: out, calls, sessions, failure });
-  else io.answer(`wrote ${display(out)}: ${calls} calls in ${sessions} sessions\n`);
+  else {
+    const what = `${counted(calls, "call")} in ${counted(sessions, "session")}`;
+    io.answer(`wrote ${display(out)}: ${what}\n`);
+  }
   return failure === null ? 0 : 1;
 }
 
