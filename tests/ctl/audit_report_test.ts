@@ -313,6 +313,24 @@ Deno.test("a disk that is full is told, and nothing of the page stays", async ()
   assert.deepEqual(await report("unlimited"), { code: 0, stderr: "" });
 });
 
+Deno.test("while the log is read there is no file yet, which a Ctrl-C would leave", () => {
+  using home = new CallsHome();
+  aDay(home);
+  const out = `${home.root}/page.html`;
+  let looked = 0;
+  const io = new (class extends Recorder {
+    override now(): number {
+      looked += 1;
+      assert.throws(() => Deno.lstatSync(out), Deno.errors.NotFound);
+      return super.now();
+    }
+  })();
+  const places = { audit: home.audit, grants: `${home.root}/grants`, out };
+  assert.equal(writeReport(places, null, io, false), 0);
+  assert.notEqual(looked, 0);
+  assert.ok(Deno.lstatSync(out).isFile);
+});
+
 Deno.test("each answer and each rise is of its own session and call", () => {
   using home = new CallsHome();
   const outcome = { outcome: "ask" } as const;
