@@ -263,6 +263,11 @@ export const notices = {
   sessionNotInLog: (session: string) => [
     `session ${display(session)} is not in the audit log: decided as in a new one`,
   ],
+  stateWasUnreadable: (session: string) => [
+    `at the last call of session ${display(session)} brokerd could not read its state; ${
+      runbook("broker-state-damaged")
+    }`,
+  ],
   notADecision: (seq: number, type: string, decision: number | null) => [
     `record ${seq} is of type ${type}, and no decision`,
     ...decision === null ? [] : [`it belongs to the decision ${decision}: bxctl why ${decision}`],

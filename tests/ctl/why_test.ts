@@ -5,7 +5,7 @@ import { testGrants } from "../../ctl/grants_try.ts";
 import { Failed } from "../../ctl/notices.ts";
 import { why } from "../../ctl/why.ts";
 import { mayBeDecision } from "../../ctl/audit_records.ts";
-import { encodeRecord, parseRecord } from "../../proto/audit.ts";
+import { type AuditEvent, encodeRecord, parseRecord } from "../../proto/audit.ts";
 import { denied } from "../../proto/decisions.ts";
 import { acceptedBreak, approval, LogBuilder, recovery } from "../support/chain_log.ts";
 import { ALLOWED, ASK, decided, DecidedHome, NO_GRANT, raised } from "../support/decided_log.ts";
@@ -206,6 +206,22 @@ denied (taint_too_high): a grant would cover it, but not at this taint
     home.io.err,
     "bxctl: session s3 is not in the audit log: decided as in a new one\n",
   );
+  // Of a session whose state brokerd could not read, at a call or at its approval, it can decide nothing.
+  const unreadable = denied("state_unreadable");
+  const damaged = { session: "s4", taint: "secret", untrusted: true } as const;
+  home.log.add(decided(ALLOWED, BY_A, { session: "s4" })).add(decided(unreadable, null, damaged))
+    .add(decided(ASK, BY_A, { session: "s5" }))
+    .add({ ...approval(5, "approved"), session: "s5", outcome: unreadable } as AuditEvent);
+  home.write();
+  for (const session of ["s4", "s5"] as const) {
+    home.io.err = "";
+    assert.match(test({ session }), /taint secret\n.*\ndenied \(state_unreadable\): /);
+    assert.equal(
+      home.io.err,
+      `bxctl: at the last call of session ${session} brokerd could not read its state; ` +
+        "see docs/runbook.md#broker-state-damaged\n",
+    );
+  }
   testGrants(home.places, { ...call, session: "s1" }, home.io, true);
   const json = JSON.parse(home.said());
   assert.deepEqual(
