@@ -8,7 +8,7 @@ import { approvalBlock } from "./block.ts";
 import { type Asking, confirm } from "./confirm.ts";
 import { removeGrant, writeGrant } from "./grant_writing.ts";
 import { usableGrants } from "./grants_files.ts";
-import { answerJson, type Io, type Status } from "./io.ts";
+import { answerJson, answerLines, type Io, type Status } from "./io.ts";
 import { Failed, noSuchApproval, notices, notRemembered } from "./notices.ts";
 import { type Grants, objection, type Proposal, propose } from "./remembered.ts";
 import { changedLine, changeOf, type Group, groupAround, notesOf } from "./waiting.ts";
@@ -37,7 +37,7 @@ export async function approveAndRemember(
   if (found === null) throw noSuchApproval(approval);
   const { item } = found;
   const proposal = proposed(item, directory, io.now(), remember);
-  if (!json) io.answer(shown(found, proposal, directory, io));
+  if (!json) answerLines(io, shown(found, proposal, directory, io.now()));
   await confirm(`approve ${approval} and write it? [y/N] `, asking, io, [
     ...notices.leftPending(approval),
   ]);
@@ -105,7 +105,7 @@ function usable(approval: number, directory: string): Grants {
   return found;
 }
 
-function shown(found: Group, proposal: Proposal, directory: string, io: Io): string {
+function shown(found: Group, proposal: Proposal, directory: string, now: number): string[] {
   const { item } = found;
   const lines = proposal.text.trimEnd().split("\n").map((line) => `    ${display(line)}`.trimEnd());
   const any = item.tool === "shell"
@@ -116,9 +116,9 @@ function shown(found: Group, proposal: Proposal, directory: string, io: Io): str
     ? ["any page of that host will be fetched without asking, not this one alone"]
     : [];
   return [
-    approvalBlock(item, io.now(), true, io.width, notesOf(found)).trimEnd(),
+    ...approvalBlock(item, now, true, null, notesOf(found)).trimEnd().split("\n"),
     `a new grant, ${display(`${directory}/${proposal.id}.toml`)}:`,
     ...lines,
     ...any,
-  ].map((line) => `${line}\n`).join("");
+  ];
 }

@@ -145,7 +145,7 @@ function read(args: readonly string[]): Invocation {
   const spared = operandUnless !== undefined && given.has(operandUnless);
   const extra = operands[operand === null || spared ? 0 : 1];
   if (extra !== undefined) {
-    throw new UsageError(`bxctl ${name} takes no further argument ${display(extra)}`, hint);
+    throw new UsageError(`bxctl ${name} takes no further argument ${shown(extra)}`, hint);
   }
   if (operand !== null && !spared && operands.length === 0) {
     throw new UsageError(`bxctl ${name} needs the ${OPERANDS[operand]}`, hint);
@@ -157,7 +157,7 @@ function read(args: readonly string[]): Invocation {
   if (name === "completion") {
     const shell = SHELLS.find((shell) => shell === operands[0]);
     if (shell !== undefined) return { kind: "completion", shell, json: given.has("json") };
-    throw new UsageError(`${display(operands[0] ?? "")} is not the ${OPERANDS.SHELL}`, hint);
+    throw new UsageError(`${shown(operands[0] ?? "")} is not the ${OPERANDS.SHELL}`, hint);
   }
   return {
     kind: "run",
@@ -193,7 +193,7 @@ function split(args: readonly string[]): { given: Given; words: string[] } {
     if (token.kind === "positional") words.push(token.value);
     if (token.kind !== "option") continue;
     const { name, rawName, value, inlineValue } = token;
-    if (!isOption(name)) throw new UsageError(`unknown option ${display(rawName)}`, hint);
+    if (!isOption(name)) throw new UsageError(`unknown option ${shown(rawName)}`, hint);
     const spec: OptionSpec = OPTIONS[name];
     if (spec.value === null) {
       if (value !== undefined) throw new UsageError(`--${name} takes no value`, hint);
@@ -202,8 +202,8 @@ function split(args: readonly string[]): { given: Given; words: string[] } {
     }
     if (value === undefined) throw new UsageError(`--${name} needs a value: ${spec.value}`, hint);
     if (!inlineValue && value.length > 1 && value.startsWith("-")) {
-      const example = `--${name}=${display(value)}`;
-      throw new UsageError(`--${name} needs a value`, `if ${display(value)} is it: ${example}`);
+      const example = `--${name}=${shown(value)}`;
+      throw new UsageError(`--${name} needs a value`, `if ${shown(value)} is it: ${example}`);
     }
     if (given.has(name)) throw new UsageError(`--${name} is given twice`, hint);
     given.set(name, value);
@@ -224,7 +224,7 @@ function findCommand(words: readonly string[]): CommandName {
   const [first] = words;
   if (first === undefined) throw new UsageError("no command is given", hintFor(null));
   const similar = names.find((name) => name.split(" ")[0] === first);
-  const typed = display(similar === undefined ? first : words.slice(0, 2).join(" "));
+  const typed = shown(similar === undefined ? first : words.slice(0, 2).join(" "));
   throw new UsageError(
     `unknown command ${typed}`,
     similar === undefined ? hintFor(null) : `did you mean bxctl ${similar}?`,
@@ -241,7 +241,7 @@ function commandOf(
   const numberOf = (kind: keyof typeof OPERANDS) => {
     const value = /^(0|[1-9]\d*)$/.test(operand) ? Number(operand) : NaN;
     if (!Number.isSafeInteger(value)) {
-      throw bad(`${display(operand)} is not the ${OPERANDS[kind]}`);
+      throw bad(`${shown(operand)} is not the ${OPERANDS[kind]}`);
     }
     return value;
   };
@@ -249,7 +249,7 @@ function commandOf(
   const session = () => {
     const id = given.get("session") ?? null;
     if (id === null || SessionId.safeParse(id).success) return id;
-    throw bad(`--session: ${display(id)} is not 1 to 64 of a-z, 0-9 and -`);
+    throw bad(`--session: ${shown(id)} is not 1 to 64 of a-z, 0-9 and -`);
   };
   switch (name) {
     case "init":
@@ -280,7 +280,7 @@ function commandOf(
     }
     case "grants revoke": {
       const grant = GrantId.safeParse(operand);
-      if (!grant.success) throw bad(`${display(operand)} is not the ${OPERANDS.GRANT}`);
+      if (!grant.success) throw bad(`${shown(operand)} is not the ${OPERANDS.GRANT}`);
       return { name, grant: grant.data, yes: given.has("yes") };
     }
     case "why":
@@ -292,7 +292,7 @@ function commandOf(
       if (!args.isWellFormed()) throw bad("--arguments: the text is not UTF-8");
       const taint = DataClass.nullable().safeParse(given.get("taint") ?? null);
       if (!taint.success) {
-        const value = display(given.get("taint") ?? "");
+        const value = shown(given.get("taint") ?? "");
         throw bad(`--taint: ${value} is not one of ${DATA_CLASSES.join(", ")}`);
       }
       if (taint.data !== null && given.has("session")) {
@@ -344,7 +344,7 @@ function sinceOf(given: Given, hint: string): Timestamp | null {
   const time = value.length === "YYYY-MM-DD".length ? `${value}T00:00:00.000Z` : value;
   if (isTimestamp(time)) return time;
   const form = "is not YYYY-MM-DD or YYYY-MM-DDTHH:MM:SS.mmmZ";
-  throw new UsageError(`--since: ${display(value)} ${form}`, hint);
+  throw new UsageError(`--since: ${shown(value)} ${form}`, hint);
 }
 
 /** The milliseconds that `--remember` means. */
@@ -352,7 +352,7 @@ function rememberOf(value: string, hint: string): number {
   const ms = durationMs(value);
   if (ms !== null && ms <= MAX_REMEMBER_MS) return ms;
   const form = "is not a duration such as 30m, 1h or 7d, at most 30d";
-  throw new UsageError(`--remember: ${display(value)} ${form}`, hint);
+  throw new UsageError(`--remember: ${shown(value)} ${form}`, hint);
 }
 
 function anchorOf(value: string, hint: string): Anchor {
@@ -360,14 +360,14 @@ function anchorOf(value: string, hint: string): Anchor {
   const anchor = Anchor.safeParse({ seq: Number(seq), hash });
   if (anchor.success) return anchor.data;
   const form = "is not SEQ:HASH, a number and 64 lowercase hex digits";
-  throw new UsageError(`--expect: ${display(value)} ${form}`, hint);
+  throw new UsageError(`--expect: ${shown(value)} ${form}`, hint);
 }
 
 function outcomeOf(value: string | null, hint: string): OutcomeWord | null {
   if (value === null) return null;
   const word = OUTCOME_WORDS.find((word) => word === value);
   if (word !== undefined) return word;
-  throw new UsageError(`--outcome: ${display(value)} is none of ${OUTCOME_WORDS.join(", ")}`, hint);
+  throw new UsageError(`--outcome: ${shown(value)} is none of ${OUTCOME_WORDS.join(", ")}`, hint);
 }
 
 type PlaceName = "config" | "home" | "admin-socket" | "loop-socket" | "grants" | "out";
@@ -377,14 +377,14 @@ function placesOf(given: Given, hint: string): CtlOverrides {
     const path = given.get(name);
     const problem = path === undefined ? null : unlockablePath(path);
     if (problem !== null) {
-      throw new UsageError(`--${name}: ${display(path ?? "")} ${problem}`, hint);
+      throw new UsageError(`--${name}: ${shown(path ?? "")} ${problem}`, hint);
     }
     return path;
   };
   const out = place("out");
   // What reads files by the ends of their names, as brokerd does grants and logs, never reads a page.
   if (out !== undefined && !out.endsWith(".html")) {
-    throw new UsageError(`--out: ${display(out)} does not end in .html`, hint);
+    throw new UsageError(`--out: ${shown(out)} does not end in .html`, hint);
   }
   return {
     config: place("config"),
@@ -394,4 +394,9 @@ function placesOf(given: Given, hint: string): CtlOverrides {
     grants: place("grants"),
     out,
   };
+}
+
+/** A value from the command line, as a message names it. */
+function shown(value: string): string {
+  return value === "" ? '""' : display(value);
 }

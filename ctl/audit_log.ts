@@ -21,7 +21,8 @@ const RECORDS_AT_ONCE = 1000;
 
 /**
  * Prints the calls of the log in `directory` that `filter` means, in the order in which they ended; those
- * that have not ended come last. With `stop` it goes on with what is written until that comes.
+ * that have not ended come last. With `stop` it goes on with what is written until that comes, and tells of
+ * the first place that it cannot read: its owner would wait for calls that are never shown.
  */
 export async function listCalls(
   directory: string,
@@ -40,6 +41,8 @@ export async function listCalls(
     else io.answer(`${cut(callLine(call), io.width)}\n`);
   };
   let records = 0;
+  // What was wrong before has been told, in the words of the verification.
+  let told = failure !== null;
   while (true) {
     for (const record of reader.more()) {
       book.take(record).forEach(print);
@@ -48,9 +51,14 @@ export async function listCalls(
       await pause(0);
       if (stop.aborted) break;
     }
+    const { problem } = reader;
+    if (!told && problem !== null) {
+      told = true;
+      io.tell(...notices.logUnreadable(problem.path, problem.why));
+    }
     if (stop === null || stop.aborted) break;
     await pause(LOOK_MS);
   }
   book.open().forEach(print);
-  return failure === null ? 0 : 1;
+  return told ? 1 : 0;
 }

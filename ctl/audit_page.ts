@@ -151,8 +151,10 @@ function* grants({ summary, grants }: PageContent): Generator<string> {
   } else {
     const unused = grants.ids.filter((id) => !summary.grants.has(id));
     yield "<h3>Never used</h3>\n";
-    if (unused.length === 0) yield "<p>None: every grant in the directory decided some call.</p>\n";
-    else yield `<ul>\n${unused.map((id) => `<li>${escapeHtml(id)}</li>\n`).join("")}</ul>\n`;
+    if (grants.ids.length === 0) yield "<p>No grant is in the directory.</p>\n";
+    else if (unused.length === 0) {
+      yield "<p>None: every grant in the directory decided some call.</p>\n";
+    } else yield `<ul>\n${unused.map((id) => `<li>${escapeHtml(id)}</li>\n`).join("")}</ul>\n`;
   }
   if (summary.grants.size === 0) return;
   yield "<h3>Used</h3>\n";

@@ -1,12 +1,12 @@
 /** `bxctl audit report --out FILE`: a page about what happened. Needs no daemon. */
-import type { ChainFailure } from "../proto/chain.ts";
 import { display } from "../proto/escape.ts";
 import { type Timestamp, timestamp } from "../proto/ids.ts";
 import { utf8 } from "../proto/text.ts";
 import { type Call, CallBook } from "./audit_calls.ts";
-import { type GrantsFound, reportPage } from "./audit_page.ts";
+import { type GrantsFound, type PageContent, reportPage } from "./audit_page.ts";
 import { LogReader } from "./audit_reader.ts";
 import { AuditSummary } from "./audit_summary.ts";
+import { counted } from "./explained.ts";
 import { usableGrants } from "./grants_files.ts";
 import { answerJson, type Io, type Status } from "./io.ts";
 import { verifyWatched, watched } from "./log_progress.ts";
@@ -29,32 +29,37 @@ export function writeReport(
   io: Io,
   json: boolean,
 ): Status {
-  // Before the long reading, so that a wrong place is told at once.
+  // Before the long reading, so that a wrong place is told at once. The file does not stay meanwhile: a
+  // Ctrl-C would leave it empty and in the way of the next report.
+  new NewFile(out).remove();
+  const { failure } = verifyWatched(io, audit, null);
+  const summary = watched(
+    io,
+    audit,
+    "reading the log",
+    (lineRead) => summaryOf(audit, since, lineRead),
+  );
+  const made = timestamp(io.now());
+  writePage(out, { summary, since, made, failure, grants: findGrants(grants) });
+  if (failure !== null) io.tell(...notices.shownBroken(failure));
+  const { calls, sessions: { size: sessions } } = summary;
+  if (json) answerJson(io, { file: out, calls, sessions, failure });
+  else {
+    const what = `${counted(calls, "call")} in ${counted(sessions, "session")}`;
+    io.answer(`wrote ${display(out)}: ${what}\n`);
+  }
+  return failure === null ? 0 : 1;
+}
+
+function writePage(out: string, content: PageContent): void {
   const file = new NewFile(out);
-  let summary: AuditSummary;
-  let failure: ChainFailure | null;
   try {
-    ({ failure } = verifyWatched(io, audit, null));
-    summary = watched(
-      io,
-      audit,
-      "reading the log",
-      (lineRead) => summaryOf(audit, since, lineRead),
-    );
-    const made = timestamp(io.now());
-    for (const piece of reportPage({ summary, since, made, failure, grants: findGrants(grants) })) {
-      file.write(piece);
-    }
+    for (const piece of reportPage(content)) file.write(piece);
     file.close();
   } catch (error) {
     file.remove();
     throw error;
   }
-  if (failure !== null) io.tell(...notices.shownBroken(failure));
-  const { calls, sessions: { size: sessions } } = summary;
-  if (json) answerJson(io, { file: out, calls, sessions, failure });
-  else io.answer(`wrote ${display(out)}: ${calls} calls in ${sessions} sessions\n`);
-  return failure === null ? 0 : 1;
 }
 
 function summaryOf(

@@ -1,5 +1,6 @@
 /** What `bxctl status` and `bxctl doctor` say: a line for each thing looked at, and what helps. Pure. */
 import { display } from "../proto/escape.ts";
+import { hangOf } from "./fit.ts";
 
 /** `unknown`: it could not be looked at, and the line says why. */
 export type CheckState = "ok" | "warning" | "wrong" | "unknown";
@@ -46,13 +47,27 @@ export function allRight(checks: readonly Check[]): boolean {
   return checks.every(({ state }) => state !== "wrong");
 }
 
+/** What each line of `checks` begins with, its state and its name, in columns. */
+function startOf(checks: readonly Check[]): number {
+  return Math.max(...checks.map(({ name }) => shownName(name).length)) + "warning    ".length;
+}
+
+function shownName(name: string): string {
+  return display(name).slice(0, MAX_NAME);
+}
+
+/** The column at which a broken line of `checkLines` goes on: where no line's state could stand. */
+export function hangOfChecks(checks: readonly Check[]): (line: string) => number {
+  const start = startOf(checks);
+  return (line) => line.startsWith(" ") ? hangOf(line) : start;
+}
+
 /** The checks as the owner reads them, a line or more each, and a line that sums them up. */
 export function checkLines(checks: readonly Check[]): string[] {
-  const names = checks.map(({ name }) => display(name).slice(0, MAX_NAME));
-  const width = Math.max(...names.map((name) => name.length));
-  const lines = checks.flatMap(({ state, words, more }, at) => [
-    `${state.padEnd(7)}  ${(names[at] ?? "").padEnd(width)}  ${display(words)}`,
-    ...more.map((line) => `${" ".repeat(width + 11)}${display(line)}`),
+  const start = startOf(checks);
+  const lines = checks.flatMap(({ name, state, words, more }) => [
+    `${`${state.padEnd(7)}  ${shownName(name)}`.padEnd(start)}${display(words)}`,
+    ...more.map((line) => `${" ".repeat(start)}${display(line)}`),
   ]);
   const count = (wanted: CheckState) => checks.filter(({ state }) => state === wanted).length;
   const numbers = [["wrong", "wrong"], ["warning", "to look at"], ["unknown", "unknown"]] as const;

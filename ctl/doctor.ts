@@ -1,11 +1,11 @@
 /** `bxctl doctor`: what of the machine around Boxmaker is not as it should be, and what to do. */
 import { DENO_VERSION, lockReport } from "../proto/io/start.ts";
 import { MAX_SOCKET_PATH_BYTES } from "../proto/io/socket.ts";
-import { allRight, checkLines } from "./checks.ts";
+import { allRight, checkLines, hangOfChecks } from "./checks.ts";
 import { type CtlConfig, lockOf } from "./config.ts";
 import { askStatus } from "./daemon_status.ts";
 import { doctorChecks, type DoctorFacts } from "./doctor_checks.ts";
-import { answerJson, type Io, type Status } from "./io.ts";
+import { answerJson, answerLines, type Io, type Status } from "./io.ts";
 import { lookAround } from "./machine.ts";
 import { newestRecord } from "./newest_record.ts";
 
@@ -32,6 +32,6 @@ export function report(facts: DoctorFacts, io: Io, json: boolean): Status {
   const checks = doctorChecks(facts, limits);
   const ok = allRight(checks);
   if (json) answerJson(io, { ok, checks });
-  else io.answer(checkLines(checks).map((line) => `${line}\n`).join(""));
+  else answerLines(io, checkLines(checks), hangOfChecks(checks));
   return ok ? 0 : 1;
 }

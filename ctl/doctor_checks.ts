@@ -46,7 +46,8 @@ export interface Machine {
   readonly disk:
     /** `free` in bytes; `files`: how many more there may be, null where that has no limit. */
     | { readonly ok: true; readonly free: number; readonly files: number | null }
-    | { readonly ok: false; readonly problem: string };
+    | { readonly ok: false; readonly state: "missing" | "not_allowed"; readonly path: string }
+    | { readonly ok: false; readonly state: "unknown"; readonly problem: string };
   readonly system: {
     /** The paths of Podman and of OCI runtimes that are there, of those looked at. */
     readonly podman: readonly string[];
@@ -244,7 +245,16 @@ function clockCheck({ newest, now }: DoctorFacts): Check {
 
 function diskCheck({ disk }: Machine): Check {
   const name = "disk";
-  if (!disk.ok) return check(name, "unknown", disk.problem, START);
+  if (!disk.ok) {
+    switch (disk.state) {
+      case "missing":
+        return check(name, "unknown", `${disk.path} is not there: bxctl init makes it`);
+      case "not_allowed":
+        return check(name, "unknown", "bxctl was started without leave to ask for it", START);
+      case "unknown":
+        return check(name, "unknown", disk.problem, helps("docs/runbook.md#home-too-open"));
+    }
+  }
   const { free, files } = disk;
   const words = `${Math.floor(free / MIB)} MiB free` +
     (files === null ? "" : `, and room for ${files} files`);

@@ -49,7 +49,7 @@ export function grantWarnings(
     const { paths, hosts } = grant.constraints;
     return [
       ...at(["mode"], overridden(grant, grants)),
-      ...at(["max_taint"], denyBelow(grant)),
+      ...at(["max_taint"], upToPublic(grant) ?? denyBelow(grant)),
       ...at(["expires"], ending(grant, now)),
       ...at(["constraints", "paths"], paths.includes("/") ? "its path / covers every file" : null),
       ...paths.filter(isMissing).flatMap((path) =>
@@ -60,6 +60,13 @@ export function grantWarnings(
       ),
     ];
   });
+}
+
+/** A session starts at `private` and its taint never goes down (specification 4). */
+function upToPublic({ mode, max_taint }: LoadedGrant): string | null {
+  if (max_taint !== "public") return null;
+  const other = mode === "deny" ? ": another grant may let the call run" : "";
+  return `it applies to no session: its max_taint is public, and each starts at private${other}`;
 }
 
 function denyBelow({ mode, max_taint }: LoadedGrant): string | null {

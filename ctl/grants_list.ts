@@ -5,7 +5,7 @@ import { timestamp } from "../proto/ids.ts";
 import { expiry } from "./ago.ts";
 import { placed } from "./explained.ts";
 import { readGrantFiles } from "./grants_files.ts";
-import { answerJson, type Io, type Status } from "./io.ts";
+import { answerJson, answerLines, type Io, type Status } from "./io.ts";
 import { notices } from "./notices.ts";
 
 /** Prints the valid grants of `directory`, by id, and what is wrong with the others: status 1. */
@@ -28,7 +28,7 @@ export function listGrants(directory: string, io: Io, json: boolean): Status {
       ...grants.flatMap((grant) => linesOf(grant, valid, now)),
       ...problems.map(({ file, line, problem }) => placed(file, line, problem)),
     ];
-    io.answer(lines.map((line) => `${line}\n`).join(""));
+    answerLines(io, lines);
   }
   if (problems.length === 0) return 0;
   io.tell(...notices.grantProblemsThere());

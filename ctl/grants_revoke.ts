@@ -5,7 +5,7 @@ import type { GrantId } from "../proto/ids.ts";
 import { fromUtf8 } from "../proto/text.ts";
 import { type Asking, confirm } from "./confirm.ts";
 import { grantBytes, removeGrant } from "./grant_writing.ts";
-import { answerJson, type Io, type Status } from "./io.ts";
+import { answerJson, answerLines, type Io, type Status } from "./io.ts";
 import { changedMeanwhile, noSuchGrant, notRemembering } from "./notices.ts";
 
 /** Shows the grant, asks, and removes its file. Every grant that the owner wrote is refused and stays. */
@@ -25,7 +25,7 @@ export async function revokeGrant(
     const lines = (fromUtf8(bytes) ?? "").trimEnd().split("\n");
     const shown = lines.map((line) => `    ${display(line)}`.trimEnd());
     const head = `the grant ${display(`${directory}/${file}`)}:`;
-    io.answer([head, ...shown].map((line) => `${line}\n`).join(""));
+    answerLines(io, [head, ...shown]);
   }
   await confirm(`remove it? [y/N] `, asking, io, [`the grant ${id} stays`]);
   if (!removeGrant(directory, id, bytes)) throw changedMeanwhile(id);

@@ -1,5 +1,6 @@
 /** What `bxctl doctor` sees of the machine. It looks and changes nothing; what it may not look at, it says. */
 import fs from "node:fs";
+import { isAuditFileName } from "../proto/audit.ts";
 import { directoryOf, type Layout } from "../proto/layout.ts";
 import { SYSTEM_FILES } from "../proto/locks.ts";
 import { readRegularFile } from "../proto/io/regular_file.ts";
@@ -56,10 +57,10 @@ export function lookAround(places: MachinePlaces): Machine {
     places: [
       at("home", layout.home, "private directory"),
       at("grants", grants, "own directory"),
-      ...filesIn(grants, ".toml").slice(0, MAX_GRANT_FILES)
+      ...filesIn(grants, (name) => name.endsWith(".toml")).slice(0, MAX_GRANT_FILES)
         .map((file) => at("a grant", file, "own file")),
       at("audit log", layout.audit, "private directory"),
-      ...filesIn(layout.audit, ".jsonl").slice(-1)
+      ...filesIn(layout.audit, isAuditFileName).slice(-1)
         .map((file) => at("newest file", file, "private file")),
       at("brokerd's own", layout.broker, "private directory"),
       at("loopd's own", layout.loop, "private directory"),
@@ -91,11 +92,11 @@ function ownUid(): number | null {
   }
 }
 
-/** The paths in `directory` whose names end in `end`, in order; none where it cannot be read. */
-function filesIn(directory: string, end: string): string[] {
+/** The paths in `directory` whose names are `wanted`, in order; none where it cannot be read. */
+function filesIn(directory: string, wanted: (name: string) => boolean): string[] {
   try {
     return [...Deno.readDirSync(directory)].map(({ name }) => name)
-      .filter((name) => name.endsWith(end)).sort().map((name) => `${directory}/${name}`);
+      .filter(wanted).sort().map((name) => `${directory}/${name}`);
   } catch {
     return [];
   }
@@ -121,7 +122,9 @@ function diskOf(path: string): Machine["disk"] {
     // A file system that makes its inodes as it needs them says 0.
     return { ok: true, free: bavail * bsize, files: files === 0 ? null : ffree };
   } catch (error) {
-    const allowed = !(error instanceof Deno.errors.NotCapable);
-    return { ok: false, problem: allowed ? messageOf(error) : "bxctl may not ask for it" };
+    if (error instanceof Deno.errors.NotCapable) return { ok: false, state: "not_allowed", path };
+    // Only what is not there at all: the system says the same of a link that leads nowhere.
+    if (foundAt(path).state === "missing") return { ok: false, state: "missing", path };
+    return { ok: false, state: "unknown", problem: messageOf(error) };
   }
 }

@@ -206,7 +206,10 @@ export function refused(daemon: Daemon, error: Body<"error">, approval: number |
 
 /** Reading `what` is not among the permissions of this process. */
 export function notAllowed(what: string): Failed {
-  return new Failed("no_permission", [`started without leave to read ${what}`, FLAGS]);
+  return new Failed("no_permission", [
+    `started without leave to read ${what}`,
+    `${FLAGS}; ${runbook("permissions-too-wide")}`,
+  ]);
 }
 
 /** Why the grants in `directory` could not be used: `why`, which has been through `display`. */
@@ -217,7 +220,10 @@ export function grantsUnusable(directory: string, why: string): string {
 /** Reading the grants is not among the permissions of this process: few commands have it. */
 export function notAllowedGrants(directory: string): Failed {
   const what = `started without leave to read the grants in ${display(directory)}`;
-  return new Failed("no_permission", [what, FLAGS_WITH_GRANTS]);
+  return new Failed("no_permission", [
+    what,
+    `${FLAGS_WITH_GRANTS}; ${runbook("permissions-too-wide")}`,
+  ]);
 }
 
 export const notices = {
@@ -256,6 +262,11 @@ export const notices = {
   ],
   sessionNotInLog: (session: string) => [
     `session ${display(session)} is not in the audit log: decided as in a new one`,
+  ],
+  stateWasUnreadable: (session: string) => [
+    `at the last call of session ${display(session)} brokerd could not read its state; ${
+      runbook("broker-state-damaged")
+    }`,
   ],
   notADecision: (seq: number, type: string, decision: number | null) => [
     `record ${seq} is of type ${type}, and no decision`,

@@ -1,7 +1,7 @@
 /** `bxctl status` (protocol, `status`): is it all right, and what helps where it is not. */
-import { allRight, checkLines } from "./checks.ts";
+import { allRight, checkLines, hangOfChecks } from "./checks.ts";
 import { askStatus } from "./daemon_status.ts";
-import { answerJson, type Io, type Status } from "./io.ts";
+import { answerJson, answerLines, type Io, type Status } from "./io.ts";
 import { newestRecord } from "./newest_record.ts";
 import { statusChecks } from "./status_checks.ts";
 
@@ -27,6 +27,6 @@ export async function showStatus(places: StatusPlaces, io: Io, json: boolean): P
       ...{ ok, checks, brokerd: said(brokerd), loopd: said(loopd) },
       newest: newest.ok ? newest.record : null,
     });
-  } else io.answer(checkLines(checks).map((line) => `${line}\n`).join(""));
+  } else answerLines(io, checkLines(checks), hangOfChecks(checks));
   return ok ? 0 : 1;
 }

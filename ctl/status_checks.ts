@@ -124,9 +124,11 @@ function grantsCheck({ grants: { count, problem_count: wrong, problems } }: Brok
 function auditCheck(broker: BrokerStatus | null, newest: Newest, now: number): Check {
   const name = "audit log";
   if (broker === null) {
-    const found = !newest.ok
-      ? newest.problem
-      : newest.record === null
+    if (!newest.ok) {
+      const help = helps("docs/runbook.md#audit-chain-broken", "bxctl audit verify");
+      return check(name, "unknown", newest.problem, help);
+    }
+    const found = newest.record === null
       ? "no record"
       : headWords(newest.record.seq, newest.record.file, newest.record.time, now);
     return check(name, "unknown", `${found}, as the files say`);

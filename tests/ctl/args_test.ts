@@ -291,7 +291,7 @@ Deno.test("a wrong command line is told with what is wrong and what helps", pure
     "approve 041": [`041 ${id}`, "see bxctl approve --help"],
     "approve 1e3": [`1e3 ${id}`, "see bxctl approve --help"],
     "refuse x": [`x ${id}`, "see bxctl refuse --help"],
-    "refuse ''": [` ${id}`, "see bxctl refuse --help"],
+    "refuse ''": [`"" ${id}`, "see bxctl refuse --help"],
     "approve 9007199254740992": [`9007199254740992 ${id}`, "see bxctl approve --help"],
     ...Object.fromEntries(
       ["", "1", "0h", "1w", "1.5h", "-1h", "31d", "721h", "43201m", "999999999d", "1h ", "１h"].map(
@@ -300,7 +300,7 @@ Deno.test("a wrong command line is told with what is wrong and what helps", pure
         ) => [
           `approve 41 '--remember=${value}'`,
           [
-            `--remember: ${value} is not a duration such as 30m, 1h or 7d, at most 30d`,
+            `--remember: ${value || '""'} is not a duration such as 30m, 1h or 7d, at most 30d`,
             "see bxctl approve --help",
           ],
         ],
@@ -325,7 +325,12 @@ Deno.test("a wrong command line is told with what is wrong and what helps", pure
     "chat --say=": ["--say: the text is empty", "see bxctl chat --help"],
     "chat --say a --say b": ["--say is given twice", "see bxctl --help"],
     "chat --session A": ["--session: A is not 1 to 64 of a-z, 0-9 and -", "see bxctl chat --help"],
-    "chat --session=": ["--session:  is not 1 to 64 of a-z, 0-9 and -", "see bxctl chat --help"],
+    "chat --session=": ['--session: "" is not 1 to 64 of a-z, 0-9 and -', "see bxctl chat --help"],
+    "audit log --since=": [
+      '--since: "" is not YYYY-MM-DD or YYYY-MM-DDTHH:MM:SS.mmmZ',
+      "see bxctl audit log --help",
+    ],
+    "''": ['unknown command ""', "see bxctl --help"],
     "audit verify --expect 7": [`--expect: 7 ${form}`, "see bxctl audit verify --help"],
     [`audit verify --expect 9007199254740992:${HASH}`]: [
       `--expect: 9007199254740992:${HASH} ${form}`,
@@ -339,7 +344,7 @@ Deno.test("a wrong command line is told with what is wrong and what helps", pure
       "--home: notes is not an absolute path",
       "see bxctl approvals --help",
     ],
-    "approvals --home=": ["--home:  is not an absolute path", "see bxctl approvals --help"],
+    "approvals --home=": ['--home: "" is not an absolute path', "see bxctl approvals --help"],
     "approvals --admin-socket /a,b": [
       "--admin-socket: /a,b has a comma in it, which Deno's permission flags cannot express",
       "see bxctl approvals --help",

@@ -297,6 +297,26 @@ Deno.test("--follow waits for a log that is not there yet, and for lines to be w
   assert.equal(JSON.parse(list.output).what, '"/home/o/notes.md"');
 });
 
+Deno.test("--follow tells once of a file that comes and cannot be read, and goes on", async () => {
+  using home = new CallsHome();
+  aDay(home);
+  const io = new Recorder();
+  const filter = { session: "chat-2", tool: null, outcome: "failed", since: null } as const;
+  const stop = new AbortController();
+  const { audit } = layout(home.root);
+  const list = listCalls(audit, filter, io, false, stop.signal);
+  Deno.mkdirSync(`${audit}/2026-12-02.jsonl`);
+  Deno.mkdirSync(`${audit}/2026-12-03.jsonl`);
+  await new Promise((resolve) => setTimeout(resolve, 600));
+  stop.abort();
+  assert.equal(await within("the end", list), 1);
+  assert.match(io.out, /^10 .* failed .*\n$/);
+  const [problem, entry] = io.err.split("\n");
+  assert.match(problem ?? "", /\/2026-12-02\.jsonl cannot be read: not a regular file$/);
+  assert.equal(io.err, `${problem}\n${entry}\n`);
+  assert.match(entry ?? "", /see docs\/runbook\.md#audit-chain-broken$/);
+});
+
 Deno.test("--follow as the launcher starts it on a terminal ends with 0 on Ctrl-C", async () => {
   using home = new CallsHome();
   aDay(home);

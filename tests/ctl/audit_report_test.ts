@@ -93,20 +93,24 @@ Deno.test("a page about nothing says so", () => {
   assert.equal(section(page, "Where taint rose"), "Where taint rose Nowhere.");
   assert.equal(section(page, "Denials by reason"), "Denials by reason None.");
   assert.match(section(page, "Approvals and how long they took"), /No call was answered\.$/);
-  assert.match(
-    section(page, "Never used"),
-    /None: every grant in the directory decided some call\.$/,
-  );
+  assert.equal(section(page, "Never used"), "Never used No grant is in the directory.");
   assert.equal(section(page, "Sessions"), "Sessions");
 });
 
 Deno.test("only calls from --since on are counted, those of the days before are not", () => {
   using home = new CallsHome();
   aDay(home);
+  Deno.writeTextFileSync(`${home.root}/grants/web.toml`, GRANT);
   const { page } = report(home, at("09:40:00"));
   assert.match(section(page, "What happened"), / 3 calls in 2 sessions\./);
   assert.match(section(page, "Denials by reason"), /None\.$/);
+  assert.match(
+    section(page, "Never used"),
+    / None: every grant in the directory decided some call\.$/,
+  );
   assert.match(section(page, "Used"), /notes-read 1 .*shell-ask 1 .*web 1/);
+  const { stdout } = report(home, at("09:51:00"));
+  assert.equal(stdout, `wrote ${home.root}/page.html: 1 call in 1 session\n`);
 });
 
 Deno.test("a grants directory that cannot be read, or used, is told on the page", () => {
@@ -307,6 +311,24 @@ Deno.test("a disk that is full is told, and nothing of the page stays", async ()
   assert.match(stderr, /bxctl: cannot write .*page\.html: .*\nbxctl: see .*#report-not-written\n$/);
   assert.throws(() => Deno.lstatSync(out), Deno.errors.NotFound);
   assert.deepEqual(await report("unlimited"), { code: 0, stderr: "" });
+});
+
+Deno.test("while the log is read there is no file yet, which a Ctrl-C would leave", () => {
+  using home = new CallsHome();
+  aDay(home);
+  const out = `${home.root}/page.html`;
+  let looked = 0;
+  const io = new (class extends Recorder {
+    override now(): number {
+      looked += 1;
+      assert.throws(() => Deno.lstatSync(out), Deno.errors.NotFound);
+      return super.now();
+    }
+  })();
+  const places = { audit: home.audit, grants: `${home.root}/grants`, out };
+  assert.equal(writeReport(places, null, io, false), 0);
+  assert.notEqual(looked, 0);
+  assert.ok(Deno.lstatSync(out).isFile);
 });
 
 Deno.test("each answer and each rise is of its own session and call", () => {

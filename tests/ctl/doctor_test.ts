@@ -261,6 +261,26 @@ Deno.test("without its own row the doctor says what it may not look at, and fail
   assert.ok(entriesIn(stdout.split("\n")).includes("doctor-sees-little"));
 });
 
+Deno.test("only what is named as a file of the log is one", async () => {
+  using home = new CtlHome();
+  Deno.mkdirSync(`${home.layout.audit}/z.jsonl`, { recursive: true });
+  Deno.writeTextFileSync(`${home.layout.audit}/2026-12-01.jsonl`, "", { mode: 0o644 });
+  const { stdout } = await runCtl(home.layout.home, ["doctor"]);
+  const files = stdout.split("\n").filter((line) => line.includes("newest file"));
+  assert.equal(files.length, 1, stdout);
+  assert.match(files[0] ?? "", /^wrong .*2026-12-01\.jsonl has mode 0644: others may use it$/);
+});
+
+Deno.test("where no home is, the doctor says so of the disk, and sends nobody for other permissions", async () => {
+  using home = new CtlHome();
+  const path = `${home.layout.home}/none`;
+  const { stdout } = await runCtl(path, ["doctor"]);
+  const lines = stdout.split("\n");
+  const disk = lines.find((line) => line.includes("  disk  "));
+  assert.match(disk ?? "", /^unknown +disk +\/.*\/none is not there: bxctl init makes it$/);
+  assert.ok(!entriesIn(lines).includes("doctor-sees-little"), stdout);
+});
+
 Deno.test("with more than its row, or without what is taken out of it, the doctor does not run", async () => {
   using home = new CtlHome();
   const flags = flagsFor(home.layout.home, ["doctor"]);

@@ -1,6 +1,7 @@
 /** Lines that fit a terminal: by themselves, and on one. */
 import assert from "node:assert/strict";
 import fc from "fast-check";
+import { check, checkLines, hangOfChecks } from "../../ctl/checks.ts";
 import { cut, hangOf, widthOf, wrapped } from "../../ctl/fit.ts";
 import { hangOfHelp, helpText } from "../../ctl/help.ts";
 import { CtlHome, runCtl, Terminal } from "../support/ctl.ts";
@@ -65,6 +66,18 @@ Deno.test("help goes on under what it says of an option", pure, () => {
     "  --json               print JSON: one document; one a line ",
     "                       for the events of chat and for calls",
   ]);
+});
+
+Deno.test("a check goes on under its words, where no other check could stand", pure, () => {
+  const said = `a daemon says${" ".repeat(60)}ok       home   right`;
+  const checks = [check("grants", "wrong", said, `${"x".repeat(50)} and more`)];
+  const hang = hangOfChecks(checks);
+  const lines = checkLines(checks).flatMap((line) => wrapped(line, 60, hang(line)));
+  const [first = "", ...more] = lines;
+  assert.match(first, /^wrong {4}grants {2}a daemon says/);
+  assert.equal(more.pop(), "1 wrong");
+  for (const line of more) assert.match(line, /^ {17}/);
+  for (const line of lines) assert.ok(line.length <= 60, line);
 });
 
 /** What `words` show on a terminal of so many columns. */
@@ -133,4 +146,17 @@ Deno.test("on a terminal the list of calls has a line a call, cut at its width",
   assert.ok(whole[0]?.endsWith(`${"a".repeat(200)}"`));
   assert.deepEqual(lines, whole.map((line) => cut(line, 72)));
   assert.equal(lines[0]?.length, 72);
+});
+
+Deno.test("status and doctor fit a terminal", async () => {
+  using home = new CtlHome();
+  for (const words of [["status"], ["doctor"]]) {
+    const shell = "stty cols 50 rows 24; exec $BXCTL";
+    await using terminal = new Terminal(home.layout.home, words, { shell });
+    assert.equal(await terminal.ends(), 1, terminal.screen);
+    for (const line of terminal.screen.trimEnd().split("\r\n")) {
+      assert.ok(line.length <= 50, line);
+      assert.match(line, /^(?:ok|warning|wrong|unknown) | {4}|^\d+ (?:wrong|to look at|unknown)\b/);
+    }
+  }
 });

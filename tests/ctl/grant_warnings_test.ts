@@ -50,6 +50,16 @@ Deno.test(
   },
 );
 
+Deno.test("a grant up to public is warned of, since no session is at public", pure, () => {
+  const never =
+    "a.toml:3: it applies to no session: its max_taint is public, and each starts at private";
+  const upTo = { max_taint: "public" } as const;
+  assert.deepEqual(warned({ a: { ...READ, ...upTo } }), [never]);
+  assert.deepEqual(warned({ a: { ...DENY, ...upTo } }), [
+    `${never}: another grant may let the call run`,
+  ]);
+});
+
 Deno.test(
   "an end within a week is warned of, to the millisecond, and so is one that has come",
   pure,

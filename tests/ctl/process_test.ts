@@ -84,7 +84,8 @@ Deno.test("a configuration that cannot be used is refused", async () => {
       args: named,
       code: 1,
       stderr: "bxctl: started without leave to read its configuration\n" +
-        "bxctl: start bxctl with the flags that `deno task permissions bxctl` prints\n",
+        "bxctl: start bxctl with the flags that `deno task permissions bxctl` prints; " +
+        "see docs/runbook.md#permissions-too-wide\n",
     },
     "a home that cannot be": {
       args: ["approvals"],
@@ -198,7 +199,8 @@ Deno.test("a command that reads the grants may, and no other one", async () => {
   const { grants } = home.layout;
   const missing = (directory: string) =>
     `bxctl: started without leave to read the grants in ${directory}\n` +
-    "bxctl: start bxctl with the flags that `deno task permissions bxctl --with-grants` prints\n";
+    "bxctl: start bxctl with the flags that `deno task permissions bxctl --with-grants` prints; " +
+    "see docs/runbook.md#permissions-too-wide\n";
   const elsewhere = flagsFor(home.layout.home, replay);
   await check(home.layout.home, {
     "why": { args: why, code: 0, stdout: /\n {2}a\.toml:2: decides: mode deny, / },

@@ -119,6 +119,17 @@ Deno.test("what is no answer is told apart, and named with what helps", async ()
   });
 });
 
+Deno.test("without a daemon, a newest file that cannot be read is told with what helps", async () => {
+  using home = new CtlHome();
+  Deno.mkdirSync(`${home.layout.audit}/2026-12-01.jsonl`, { recursive: true });
+  const { stdout } = await runCtl(home.layout.home, ["status"]);
+  const lines = stdout.split("\n");
+  const at = lines.findIndex((line) => line.includes("  audit log  "));
+  assert.match(lines[at] ?? "", /^unknown .*2026-12-01\.jsonl cannot be read: not a regular file$/);
+  const help = "bxctl audit verify; see docs/runbook.md#audit-chain-broken";
+  assert.equal(lines[at + 1]?.trim(), help);
+});
+
 Deno.test("no text of a daemon reaches the terminal as it is", async () => {
   const evil = "\x1b]0;t\x07\r\x9b2J\u202e\u200b\n";
   const broker: Message<"broker_status"> = {

@@ -5,7 +5,7 @@ import { testGrants } from "../../ctl/grants_try.ts";
 import { Failed } from "../../ctl/notices.ts";
 import { why } from "../../ctl/why.ts";
 import { mayBeDecision } from "../../ctl/audit_records.ts";
-import { encodeRecord, parseRecord } from "../../proto/audit.ts";
+import { type AuditEvent, encodeRecord, parseRecord } from "../../proto/audit.ts";
 import { denied } from "../../proto/decisions.ts";
 import { acceptedBreak, approval, LogBuilder, recovery } from "../support/chain_log.ts";
 import { ALLOWED, ASK, decided, DecidedHome, NO_GRANT, raised } from "../support/decided_log.ts";
@@ -74,7 +74,8 @@ Deno.test("why: that it comes out differently, and that the grant's file is anot
   const gone = "grant old is not among the grants any more";
   assert.deepEqual(lines(1), ["recorded: allowed by old", gone, ...now]);
   assert.deepEqual(lines(2), [
-    ...["recorded: ask by a", "with the grants as they are now it comes out the same:"],
+    ...["recorded: ask by a", "no answer is in the log"],
+    "with the grants as they are now it comes out the same:",
     ...now.slice(1),
   ]);
   why(home.places, 0, home.io, true);
@@ -83,6 +84,39 @@ Deno.test("why: that it comes out differently, and that the grant's file is anot
     [json.record.seq, json.same_outcome, json.grant_file, json.now.outcome, json.now.grant],
     [0, false, "changed", ASK, "a"],
   );
+});
+
+Deno.test("why: of a call that was asked for, what the answer made of it", () => {
+  using home = new DecidedHome({ a: { ...READ, mode: "ask" } });
+  const asked = decided(ASK, { id: "a", fields: { ...READ, mode: "ask" } });
+  const tooHigh = { ...approval(1, "approved"), outcome: denied("taint_too_high") } as const;
+  home.log.add(asked).add(asked).add(asked).add(asked).add(asked)
+    .add(approval(2, "refused")).add(tooHigh).add(approval(0, "approved"))
+    .add(approval(3, "expired"));
+  const torn = encodeRecord({
+    ...{ seq: 9, time: "2026-12-01T10:00:00.000Z", prev: home.log.head },
+    event: approval(4, "approved"),
+  });
+  home.log.raw(torn).add(recovery([torn]));
+  home.write();
+  // A file after them that cannot be read takes nothing from what is known.
+  Deno.mkdirSync(`${home.places.audit}/2026-12-09.jsonl`);
+  const answers = [0, 1, 2, 3, 4].map((seq) => {
+    assert.equal(why(home.places, seq, home.io, false), 0);
+    return home.said().split("\n")[3];
+  });
+  assert.deepEqual(answers, [
+    "record 7: approved by bxctl, then let run",
+    "record 6: approved by bxctl, then denied (taint_too_high)",
+    "record 5: refused by bxctl, then denied (approval_refused)",
+    "record 8: expired, then denied (approval_expired)",
+    "no answer is in the log",
+  ]);
+  const numbers = [1, 4].map((seq) => {
+    why(home.places, seq, home.io, true);
+    return JSON.parse(home.said()).answer?.seq ?? null;
+  });
+  assert.deepEqual(numbers, [6, null]);
 });
 
 Deno.test("why: the time and the taint are those recorded", () => {
@@ -172,6 +206,22 @@ denied (taint_too_high): a grant would cover it, but not at this taint
     home.io.err,
     "bxctl: session s3 is not in the audit log: decided as in a new one\n",
   );
+  // Of a session whose state brokerd could not read, at a call or at its approval, it can decide nothing.
+  const unreadable = denied("state_unreadable");
+  const damaged = { session: "s4", taint: "secret", untrusted: true } as const;
+  home.log.add(decided(ALLOWED, BY_A, { session: "s4" })).add(decided(unreadable, null, damaged))
+    .add(decided(ASK, BY_A, { session: "s5" }))
+    .add({ ...approval(5, "approved"), session: "s5", outcome: unreadable } as AuditEvent);
+  home.write();
+  for (const session of ["s4", "s5"] as const) {
+    home.io.err = "";
+    assert.match(test({ session }), /taint secret\n.*\ndenied \(state_unreadable\): /);
+    assert.equal(
+      home.io.err,
+      `bxctl: at the last call of session ${session} brokerd could not read its state; ` +
+        "see docs/runbook.md#broker-state-damaged\n",
+    );
+  }
   testGrants(home.places, { ...call, session: "s1" }, home.io, true);
   const json = JSON.parse(home.said());
   assert.deepEqual(

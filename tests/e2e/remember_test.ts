@@ -190,6 +190,39 @@ Deno.test("hostile paths are remembered as they are, and shown as data", async (
   });
 });
 
+Deno.test("a long path goes on indented, where it could pass for a line of bxctl's", async () => {
+  await using asking = await AskingBroker.start({ notes: READ });
+  // In whatever line it stands: spaces to beyond the terminal's edge, and then what looks like another call.
+  const place = `/n/a${" ".repeat(80)}0  1 sec ago  session s1${" ".repeat(80)}harmless`;
+  const approval = await asking.asks("read_file", { path: place });
+  const id = `remembered-${approval}`;
+  const linesOf = async (...args: string[]) => {
+    const shell = "stty cols 60 rows 24; exec $BXCTL";
+    await using terminal = new Terminal(asking.path, args, { shell });
+    if (!args.includes("list")) {
+      await terminal.shows("[y/N] ");
+      await terminal.type("y\n");
+    }
+    assert.equal(await terminal.ends(), 0, terminal.screen);
+    return terminal.screen.split("\r\n");
+  };
+  for (
+    const args of [
+      ["approve", `${approval}`, "--remember", "1h"],
+      ["grants", "list"],
+      ["grants", "revoke", id],
+    ]
+  ) {
+    const lines = await linesOf(...args);
+    const ofModel = lines.filter((line) => / sec ago|harmless/.test(line));
+    assert.notEqual(ofModel.length, 0, lines.join("\n"));
+    for (const line of ofModel) {
+      assert.ok(line.length <= 60, line);
+      assert.match(line, /^ {4}|^\d+ {2}\d+ sec ago {2}expires/);
+    }
+  }
+});
+
 Deno.test("on a terminal only y writes the grant; anything else leaves the call waiting", async () => {
   await using asking = await AskingBroker.start({ notes: READ });
   const waiting = await asking.waits("read_file", { path: "/n/a" });

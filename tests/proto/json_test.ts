@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import * as z from "zod";
 import { formatExact, hasMoreMarks, parseExact, parseStrict } from "../../proto/json.ts";
-import { text, u64, utf8 } from "../../proto/text.ts";
+import { text, u64 } from "../../proto/text.ts";
 
 const MIB = 1024 * 1024;
 
