@@ -40,6 +40,7 @@ export const TESTS_OF: Readonly<Record<string, readonly string[]>> = {
     "audit_obstacles",
     "audit_startup",
     "audit_accept",
+    "status",
   ),
   "proto/escape.ts": ctl("display", "prose"),
   "proto/audit.ts": proto("audit", "chain"),

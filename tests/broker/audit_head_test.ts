@@ -135,13 +135,17 @@ Deno.test("a head.json that was longer, or written short, is whole again after t
   const audit = bench.open();
   audit.append(event(0));
   assert.equal(bench.report().anchored, 0);
+  // While it is open, too.
+  Deno.writeTextFileSync(bench.path("head.json"), "more", { append: true });
+  audit.append(event(1));
+  assert.equal(bench.report().anchored, 1);
   bench.files.fault = ({ what, name }) => what === "write" && name === "head.json" ? 40 : null;
-  assert.equal(audit.append(event(1)), 1);
+  assert.equal(audit.append(event(2)), 2);
   bench.files.fault = () => null;
   assert.equal(bench.read("head.json").length, 0, "no mixture of two heads");
   assert.equal(bench.said.filter((line) => line.includes("head.json")).length, 1);
-  assert.equal(audit.append(event(2)), 2);
-  assert.equal(bench.report().anchored, 2);
+  assert.equal(audit.append(event(3)), 3);
+  assert.equal(bench.report().anchored, 3);
   assert.equal(bench.read("head.json").length, 128);
 });
 

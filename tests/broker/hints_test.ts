@@ -57,14 +57,18 @@ pure("a denial has the hint of the grant whose clause made it", () => {
     b: { ...N, expires: NOW, hint: "expiry" },
   };
   assert.deepEqual(hinted(both), ["grant_expired", "expiry"]);
-  const two = { ...N, max_taint: "public" };
-  assert.deepEqual(
-    hinted({ a: { ...two, hint: "auto" }, b: { ...two, mode: "ask", hint: "ask" } }),
-    [
-      "taint_too_high",
-      "ask",
-    ],
-  );
+  // Of several the one that would have decided.
+  for (
+    const [reason, fields] of [
+      ["taint_too_high", { ...N, max_taint: "public" }],
+      ["grant_expired", { ...N, expires: NOW }],
+    ] as const
+  ) {
+    const auto = { ...fields, hint: "auto" };
+    const ask = { ...fields, mode: "ask", hint: "ask" };
+    assert.deepEqual(hinted({ a: auto, b: ask }), [reason, "ask"]);
+    assert.deepEqual(hinted({ a: ask, b: auto }), [reason, "ask"]);
+  }
 });
 
 pure("what runs or waits, and what no grant denied, has none", () => {

@@ -112,6 +112,11 @@ pure("a deny grant and an ask grant that goes before its own still decide", () =
   // Where its own would have been asked, neither of these would have decided.
   assert.equal(decided([ASK, remembered, rule("ask", "z")]), "allowed by r");
   assert.equal(decided([rule("auto", "0"), ASK, remembered]), "allowed by r");
+  // Whatever it names: only for an ask does it answer.
+  for (const [mode, outcome] of [["deny", "denied_by_grant by a"], ["auto", "allowed by a"]]) {
+    const named = rule(mode ?? "", "a");
+    assert.equal(decided([named, remembering(named, "/n/x")]), outcome);
+  }
 });
 
 pure("it ends, and holds for no more taint than its grants say", () => {
@@ -262,16 +267,17 @@ pure("a remembered grant is held to what makes it one", () => {
   assert.deepEqual(problems(ASK.sha256, "00"), [
     "11: remembered.sha256: Invalid string: must match pattern /^[0-9a-f]{64}$/",
   ]);
-  const fetching = (hosts: string) =>
+  const fetching = (hosts: string, path = "") =>
     problems(
       whole,
       whole.replace("read_file", "http_fetch").replace('paths = ["/n"]', "paths = []")
-        .replace("hosts = []", `hosts = ${hosts}`).replace('path = "/n/x"', ""),
+        .replace("hosts = []", `hosts = ${hosts}`).replace('path = "/n/x"', path),
     );
   assert.deepEqual(fetching('["a.example"]'), []);
   const one = "8: a grant with [remembered] covers one host, without *";
   assert.deepEqual(fetching('["*.a.example"]'), [one]);
   assert.deepEqual(fetching('["a.example", "b.example"]'), [one]);
+  assert.deepEqual(fetching('["a.example"]', 'path = "/n/x"'), ["12: http_fetch takes no path"]);
 });
 
 Deno.test("whatever is remembered, nothing but an ask of the grant it names comes out otherwise", {

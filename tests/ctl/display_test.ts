@@ -1,7 +1,8 @@
 /** The display rules themselves (`proto/escape.ts`), by which all that `bxctl` prints goes. */
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { display, displayJson, displayProse } from "../../proto/escape.ts";
+import { parse } from "smol-toml";
+import { display, displayJson, displayProse, displayToml } from "../../proto/escape.ts";
 
 const pure = { permissions: "none" } as const;
 
@@ -32,6 +33,16 @@ Deno.test(
     }));
   },
 );
+
+Deno.test("a string of TOML shows what it holds, and is read as it was", pure, () => {
+  fc.assert(fc.property(anyText, (text) => {
+    const value = text.toWellFormed();
+    const shown = displayToml(value);
+    assert.doesNotMatch(shown, HIDDEN);
+    assert.equal(parse(`key = ${shown}`)["key"], value);
+  }));
+  assert.equal(displayToml("a\u202e\x9b\u{e0041}"), String.raw`"a\u202e\u009b\U000e0041"`);
+});
 
 Deno.test("prose keeps newlines and tabs, and is as safe otherwise", pure, () => {
   fc.assert(fc.property(anyText, (text) => {
