@@ -67,7 +67,7 @@ export interface Judged {
 export type Observer = (judged: Judged) => void;
 
 /** What stands for the state in a record when it cannot be read (contracts 3). */
-const UNREADABLE: SessionState = { taint: "secret", untrusted: true };
+export const UNREADABLE: SessionState = { taint: "secret", untrusted: true };
 
 interface Fields {
   readonly record: DecisionRecord;

@@ -1,7 +1,6 @@
 /** `bxctl grants test`: how a call would be decided, and why, without making it. */
 import { explain } from "../broker/explain.ts";
-import type { SessionState } from "../broker/policy.ts";
-import type { DecisionRecord } from "../proto/decisions.ts";
+import { type SessionState, UNREADABLE } from "../broker/policy.ts";
 import { display } from "../proto/escape.ts";
 import { type SessionId, timestamp } from "../proto/ids.ts";
 import type { DataClass } from "../proto/tools.ts";
@@ -11,7 +10,7 @@ import { explainedLines } from "./explained.ts";
 import { readGrantFiles } from "./grants_files.ts";
 import { answerJson, answerLines, type Io, type Status } from "./io.ts";
 import { notices } from "./notices.ts";
-import { stateOf } from "./replayed.ts";
+import { isUnreadable, stateOf } from "./replayed.ts";
 import type { WhyPlaces } from "./why.ts";
 
 /** The call, and the session that it would come from: with both null a new one. */
@@ -24,8 +23,6 @@ export interface TestedCall {
 
 /** A session that brokerd has not seen (specification 4). */
 const NEW_SESSION: SessionState = { taint: "private", untrusted: false };
-/** What stands for the state of a session where it cannot be read (contracts 3). */
-const UNREADABLE: SessionState = { taint: "secret", untrusted: true };
 
 /** Prints how `call` would be decided now. */
 export function testGrants(places: WhyPlaces, call: TestedCall, io: Io, json: boolean): Status {
@@ -77,9 +74,4 @@ function recordedState(audit: string, session: SessionId, io: Io): SessionState 
   });
   if (unreadable > 0) io.tell(...notices.noRecords(unreadable));
   return state;
-}
-
-/** Whether a decision says that the session's state could not be read. */
-function isUnreadable(outcome: DecisionRecord): boolean {
-  return outcome.outcome === "denied" && outcome.reason === "state_unreadable";
 }

@@ -59,8 +59,12 @@ export function situationOf({ time, event }: Decided, grants: GrantSet): Situati
 /** The session's state that a decision was made with; null where it could not be read. */
 export function stateOf({ outcome, taint, untrusted }: Decided["event"]): SessionState | null {
   // The record has `secret` then, which stands for no state.
-  const unreadable = outcome.outcome === "denied" && outcome.reason === "state_unreadable";
-  return unreadable ? null : { taint, untrusted };
+  return isUnreadable(outcome) ? null : { taint, untrusted };
+}
+
+/** Whether a call was denied because the session's state could not be read. */
+export function isUnreadable(outcome: DecisionRecord): boolean {
+  return outcome.outcome === "denied" && outcome.reason === "state_unreadable";
 }
 
 /** Whether two outcomes are the same, the reason of a denial included. */

@@ -36,8 +36,8 @@ interface Recorded {
 }
 
 /**
- * Prints the decision `seq` and its answer as they were recorded, then as it would come out with the grants as they are now,
- * the recorded state of the session and the recorded time. Throws `Failed` where there is no such decision.
+ * Prints the decision `seq` and its answer as they were recorded, then as it would come out with the grants as
+ * they are now, the recorded state of the session and the recorded time. Throws `Failed` where there is no such decision.
  */
 export function why({ audit, grants }: WhyPlaces, seq: number, io: Io, json: boolean): Status {
   const recorded = recordedOf(audit, seq);

@@ -69,7 +69,7 @@ export async function deniedCall(rounds: number): Promise<Figure[]> {
   await using broker = home.startBroker();
   await using echo = home.startBare("echo");
   using floorHome = new BenchHome();
-  await using floor = floorHome.startFloor();
+  await using floor = floorHome.startFloor(RECORD_BYTES);
   await Promise.all([broker, echo, floor].map((daemon) => daemon.ready(READY_MS)));
   using bare = new Bare(home);
   const times = await interleave({
@@ -136,8 +136,8 @@ export async function clients(rounds: number): Promise<Figure[]> {
   using floorHome = new BenchHome();
   using queuedHome = new BenchHome();
   await using broker = home.startBroker();
-  await using floor = floorHome.startFloor();
-  await using queued = queuedHome.startFloor(true);
+  await using floor = floorHome.startFloor(RECORD_BYTES);
+  await using queued = queuedHome.startFloor(RECORD_BYTES, true);
   await Promise.all([broker, floor, queued].map((daemon) => daemon.ready(READY_MS)));
   using bare = new Bare(home);
   const total = CLIENTS * CALLS;

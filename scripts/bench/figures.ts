@@ -52,13 +52,13 @@ export class BenchHome implements Disposable {
     return new Daemon({ name: "brokerd", args, env: { BOXMAKER_HOME: this.path } });
   }
 
-  /** Starts `floor.ts` in place of brokerd, under its locks. */
-  startFloor(queued = false): Daemon {
+  /** Starts `floor.ts` in place of brokerd, under its locks. `queued`: with a queue of syncs. */
+  startFloor(recordBytes: number, queued = false): Daemon {
     for (const part of ["audit", "run/loop-broker"]) {
       Deno.mkdirSync(`${this.path}/${part}`, { recursive: true });
     }
     const main = `${PROJECT}/scripts/bench/floor.ts`;
-    const args = [...flagsFor("brokerd", {}, this.path), main, this.path];
+    const args = [...flagsFor("brokerd", {}, this.path), main, this.path, `${recordBytes}`];
     return new Daemon({ name: "floor", args: queued ? [...args, "queued"] : args });
   }
 

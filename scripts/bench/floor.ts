@@ -4,11 +4,13 @@
  */
 import { encodeFrame } from "../../proto/frames.ts";
 
-const [home, how] = Deno.args;
-if (home === undefined) throw new Error("usage: floor.ts HOME [queued]");
+const [home, bytes, how] = Deno.args;
+if (home === undefined || bytes === undefined) {
+  throw new Error("usage: floor.ts HOME RECORD_BYTES [queued]");
+}
 const grants = `${home}/grants`;
 const log = Deno.openSync(`${home}/audit/floor.log`, { append: true, create: true });
-const record = new Uint8Array(400);
+const record = new Uint8Array(Number(bytes));
 const answer = encodeFrame({
   kind: "tool_response",
   final: true,

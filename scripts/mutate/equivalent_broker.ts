@@ -50,6 +50,14 @@ export const BROKER: Lines = {
   ],
   "broker/grant_rules.ts": [
     {
+      within: "rememberedProblems",
+      from: 'const [host = "", ...more] = hosts;',
+      to: {
+        'const [host = "mutant", ...more] = hosts;':
+          "an http_fetch grant without hosts is refused for that; asked for the types",
+      },
+    },
+    {
       within: "",
       from: 'shell: { paths: "optional", hosts: "none" },',
       to: {
@@ -163,6 +171,22 @@ export const BROKER: Lines = {
     },
   ],
   "broker/policy.ts": [
+    {
+      within: "settle",
+      from: "if (chosen === null) return deny(reason, null, missed?.hint ?? null);",
+      to: {
+        "if (chosen === null) return deny(reason, null, missed?.hint);":
+          "what is left out of a call of deny is null",
+      },
+    },
+    {
+      within: "standInFor",
+      from: "if (remembered?.grant !== id || remembered.sha256 !== sha256) continue;",
+      to: {
+        "if (remembered.grant !== id || remembered.sha256 !== sha256) continue;":
+          "what may stand in remembers something; asked for the types",
+      },
+    },
     {
       within: "match",
       from: "const expired = grant.expires !== null && now >= grant.expires;",
@@ -331,6 +355,14 @@ export const BROKER: Lines = {
     },
   ],
   "broker/audit_log.ts": [
+    {
+      within: "#openHead",
+      from: "if (size > HEAD_BYTES) file.truncate(HEAD_BYTES);",
+      to: {
+        "if (size >= HEAD_BYTES) file.truncate(HEAD_BYTES);":
+          "a file of just that size stays as it is",
+      },
+    },
     {
       within: "append",
       from: "const name = newest !== null && newest > today ? newest : today;",

@@ -4,6 +4,18 @@ import type { Lines } from "./equivalent.ts";
 export const PROTO: Lines = {
   "proto/escape.ts": [
     {
+      within: "escaped",
+      from: "const hex = (hidden.codePointAt(0) ?? 0).toString(16);",
+      to: {
+        "const hex = (hidden.codePointAt(0)).toString(16);":
+          "what was found has a character; asked for the types",
+        "const hex = (hidden.codePointAt(0) ?? 1).toString(16);":
+          "what was found has a character; asked for the types",
+        "const hex = (hidden.codePointAt(0) ?? (-1)).toString(16);":
+          "what was found has a character; asked for the types",
+      },
+    },
+    {
       within: "escapeCharacter",
       from: "const code = character.codePointAt(0) ?? 0;",
       to: {

@@ -143,6 +143,7 @@ Deno.test("a head.json that was longer, or written short, is whole again after t
   assert.equal(audit.append(event(2)), 2);
   bench.files.fault = () => null;
   assert.equal(bench.read("head.json").length, 0, "no mixture of two heads");
+  assert.equal(bench.files.open, 1, "it is opened anew for the next one");
   assert.equal(bench.said.filter((line) => line.includes("head.json")).length, 1);
   assert.equal(audit.append(event(3)), 3);
   assert.equal(bench.report().anchored, 3);

@@ -110,6 +110,10 @@ const CASES: Readonly<Record<string, readonly [actual: () => string[], expected:
     () => said({ a: { ...READ, tool: "write_file" } }, "write_file", { path: "/n", content: "" }),
     [nothing, 'a:6 ruled_out: "/n" is one of its paths itself, which no write may replace'],
   ],
+  "and one elsewhere": [
+    () => said({ a: { ...READ, tool: "write_file" } }, "write_file", { path: "/m", content: "" }),
+    [nothing, 'a:6 ruled_out: its path "/n" does not contain "/m"'],
+  ],
   "and one below it that can": [
     () => said({ a: { ...READ, tool: "write_file" } }, "write_file", { path: "/n/a", content: "" }),
     ["grant a lets it run", 'a:2 decides: mode auto, its path "/n" contains "/n/a"'],

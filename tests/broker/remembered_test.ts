@@ -206,6 +206,8 @@ pure("an explanation says what each grant comes to", () => {
     'a mode decides: mode ask, its path "/n" contains "/n/y"',
     'r remembered.path ruled_out: it remembers "/n/x" alone, not "/n/y"',
   ]);
+  const outside = 'constraints.paths ruled_out: its path "/n" does not contain "/m"';
+  assert.deepEqual(clauses([ASK, remembered], "/m"), [`a ${outside}`, `r ${outside}`]);
   const edited = grantOf({ mode: "ask", constraints: { paths: ["/n", "/m"] } }, "a");
   assert.deepEqual(
     clauses([edited, remembered])[1],
